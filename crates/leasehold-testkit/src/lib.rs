@@ -1,0 +1,1 @@
+//! Real servers, faults, killable holders and history checks for the tests.
