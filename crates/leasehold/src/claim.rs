@@ -1,0 +1,506 @@
+//! The nouns that cross the border between the library and an engine.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::{Error, Result};
+use crate::name::Name;
+
+/// The longest owner label in bytes.
+pub const LABEL_MAX: usize = 255;
+/// The longest meta text in bytes.
+pub const META_MAX: usize = 1024;
+
+/// How a name is taken. Kinds do not mix: while a name is held or waited for
+/// as one kind, claims of another kind are an error, never a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Mode {
+    /// One holder: a mutex.
+    Exclusive,
+    /// Any number of readers, no writer.
+    Read,
+    /// One writer, no readers.
+    Write,
+    /// `take` of `of` permits: a semaphore.
+    Permits {
+        /// How many this claim takes.
+        take: u32,
+        /// How many there are, for every claim on the name.
+        of: u32,
+    },
+}
+
+impl Mode {
+    /// Whether two claims belong to one kind of lock.
+    #[must_use]
+    pub const fn same_kind(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Exclusive, Self::Exclusive) => true,
+            (Self::Read | Self::Write, Self::Read | Self::Write) => true,
+            (Self::Permits { of: a, .. }, Self::Permits { of: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+
+    /// Whether a claim can ever be granted.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Self::Permits { take, of } if take == 0 || take > of => Err(Error::invalid(format!(
+                "cannot take {take} of {of} permits: take at least 1 and at most {of}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exclusive => f.write_str("exclusive"),
+            Self::Read => f.write_str("read"),
+            Self::Write => f.write_str("write"),
+            Self::Permits { take, of } => write!(f, "permits {take}/{of}"),
+        }
+    }
+}
+
+/// The secret of a lease: 128 random bits, chosen by the client before it asks.
+///
+/// Whoever knows it may renew or release the lease, so it never appears in
+/// `Debug`. Its shape is that of a version 4 UUID, as other clients expect.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseId(u128);
+
+impl LeaseId {
+    /// A fresh, unguessable id.
+    #[must_use]
+    pub fn random() -> Self {
+        const VERSION: u128 = 0xf << 76;
+        const VARIANT: u128 = 0b11 << 62;
+        Self((random_bits() & !VERSION & !VARIANT) | (4 << 76) | (0b10 << 62))
+    }
+
+    /// The id as a number, for an engine to store.
+    #[must_use]
+    pub const fn to_bits(self) -> u128 {
+        self.0
+    }
+
+    /// The id an engine stored.
+    #[must_use]
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+}
+
+impl fmt::Debug for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeaseId(secret)")
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl serde::Serialize for LeaseId {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{:032x}", self.0))
+    }
+}
+
+#[cfg(feature = "sqlite")]
+impl<'de> serde::Deserialize<'de> for LeaseId {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'_, str>>::deserialize(from)?;
+        u128::from_str_radix(&text, 16).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// 128 bits from the system's generator, fetched many at a time: ids are
+/// secrets, but a system call for each would cost more than the lock itself.
+pub(crate) fn random_bits() -> u128 {
+    const AT_ONCE: usize = 256;
+    thread_local! {
+        static POOL: RefCell<(u32, Vec<u128>)> = const { RefCell::new((0, Vec::new())) };
+    }
+    POOL.with_borrow_mut(|(pid, pool)| {
+        // A forked child must not hand out what its parent hands out.
+        let here = std::process::id();
+        if *pid != here || pool.is_empty() {
+            *pid = here;
+            *pool = fresh_bits(AT_ONCE);
+        }
+        pool.pop().unwrap_or_else(|| fresh_bits(1)[0])
+    })
+}
+
+fn fresh_bits(count: usize) -> Vec<u128> {
+    let mut bytes = vec![0; count * 16];
+    getrandom::fill(&mut bytes).expect("the operating system gives no random numbers");
+    bytes.as_chunks::<16>().0.iter().map(|chunk| u128::from_le_bytes(*chunk)).collect()
+}
+
+/// Who asks: an identity that may re-enter, and a label for people to read.
+#[derive(Clone, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+pub struct Owner {
+    id: u128,
+    label: Arc<str>,
+}
+
+impl Owner {
+    /// A new identity with this label; control characters become spaces and
+    /// what is longer than 255 bytes is cut.
+    #[must_use]
+    pub fn new(label: impl AsRef<str>) -> Self {
+        Self { id: random_bits(), label: tidy(label.as_ref(), LABEL_MAX).into() }
+    }
+
+    /// What people see in `ls`, in errors and in logs.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Owner").field(&self.label).finish()
+    }
+}
+
+/// `host:process` of this process.
+pub(crate) fn process_label() -> String {
+    let host = rustix::system::uname();
+    format!("{}:{}", host.nodename().to_string_lossy(), std::process::id())
+}
+
+fn tidy(text: &str, most: usize) -> String {
+    let clean = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut size = 0;
+    let fits = |c: &char| {
+        size += c.len_utf8();
+        size <= most
+    };
+    clean.take_while(fits).collect()
+}
+
+/// A lease id with what it stands for; known before any reply, queued or held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Ticket {
+    /// The secret of the lease.
+    pub id: LeaseId,
+    /// What is locked.
+    pub name: Name,
+    /// How.
+    pub mode: Mode,
+}
+
+impl Ticket {
+    /// A ticket with a fresh id.
+    #[must_use]
+    pub fn new(name: Name, mode: Mode) -> Self {
+        Self { id: LeaseId::random(), name, mode }
+    }
+
+    /// The same lease in another mode, after `convert`.
+    #[must_use]
+    pub fn in_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+}
+
+/// Whether a claim that cannot be granted now joins the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stance {
+    /// Answer at once and leave nothing behind.
+    Try,
+    /// Wait in the queue, until this moment at most.
+    Wait {
+        /// The end of the wait; [`Moment::NEVER`] for no limit.
+        until: Moment,
+    },
+}
+
+/// What a client asks an engine for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Claim {
+    /// Lease id, name and mode.
+    pub ticket: Ticket,
+    /// Who asks.
+    pub owner: Owner,
+    /// Free at most this long after the holder's last sign of life.
+    pub ttl: Duration,
+    /// How much longer an expired (not a released) name stays closed.
+    pub lock_delay: Duration,
+    /// A text for people, shown by `show`.
+    pub meta: Option<Arc<str>>,
+    /// Wait, or not.
+    pub stance: Stance,
+    /// Exact arrival order over all processes is required, not just usual.
+    pub fair: bool,
+    /// Whether the library will renew it. A fixed lease ends after its ttl
+    /// whatever else the client keeps alive.
+    pub renewed: bool,
+}
+
+impl Claim {
+    /// A claim that tries, with nothing special about it.
+    #[must_use]
+    pub const fn new(ticket: Ticket, owner: Owner, ttl: Duration) -> Self {
+        Self {
+            ticket,
+            owner,
+            ttl,
+            lock_delay: Duration::ZERO,
+            meta: None,
+            stance: Stance::Try,
+            fair: false,
+            renewed: true,
+        }
+    }
+}
+
+/// The answer to a claim.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// The lease is ours.
+    Granted(Grant),
+    /// It is not.
+    Busy(Busy),
+}
+
+/// A lease, as granted.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Grant {
+    /// The fencing token.
+    pub fence: u64,
+    /// How long the lease runs from `sent_at`; may be less than asked for.
+    pub ttl: Duration,
+    /// When the request left, stamped by the engine as the bytes went out.
+    pub sent_at: Moment,
+    /// How the holder before ended.
+    pub predecessor: Predecessor,
+}
+
+impl Grant {
+    /// A grant with no known predecessor.
+    #[must_use]
+    pub const fn new(fence: u64, ttl: Duration, sent_at: Moment) -> Self {
+        Self { fence, ttl, sent_at, predecessor: Predecessor::Unknown }
+    }
+
+    /// The same grant with what is known of the holder before.
+    #[must_use]
+    pub const fn following(mut self, predecessor: Predecessor) -> Self {
+        self.predecessor = predecessor;
+        self
+    }
+}
+
+/// How the holder before ended: the signal of a robust mutex. After `Expired`
+/// or `Evicted` the protected state may be half changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub enum Predecessor {
+    /// Nobody held the name for as long as the engine remembers.
+    None,
+    /// It released the lease.
+    Released,
+    /// It died, or lost touch for longer than its ttl.
+    Expired,
+    /// An operator took the lease away.
+    Evicted,
+    /// The engine cannot tell.
+    Unknown,
+}
+
+/// Why a claim was not granted.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Busy {
+    /// Who holds the name, where the engine can tell.
+    pub holder: Option<Holder>,
+    /// When it is worth to look again, even if nothing wakes the waiter.
+    pub recheck_in: Option<Duration>,
+    /// The place in the queue, if the claim has joined one.
+    pub place: Option<Place>,
+}
+
+impl Busy {
+    /// Busy, with no more to say.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+/// A place in a queue. It is kept alive by `renew`, like a lease, and a lease
+/// handed to it ends when the place would have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// How long the place is kept from `sent_at`.
+    pub ttl: Duration,
+    /// When the request that joined or refreshed it left.
+    pub sent_at: Moment,
+}
+
+impl Place {
+    /// A place kept for `ttl` from `sent_at`.
+    #[must_use]
+    pub const fn new(ttl: Duration, sent_at: Moment) -> Self {
+        Self { ttl, sent_at }
+    }
+}
+
+/// Who holds a name, as far as others may know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The owner's label.
+    pub label: Arc<str>,
+    /// The fence of its lease.
+    pub fence: u64,
+    /// How long it has held the name.
+    pub held_for: Duration,
+    /// How long its lease runs if it is not renewed.
+    pub time_left: Duration,
+}
+
+impl Holder {
+    /// A holder, as an engine sees it.
+    #[must_use]
+    pub fn new(label: impl Into<Arc<str>>, fence: u64) -> Self {
+        let label = label.into();
+        Self { label, fence, held_for: Duration::ZERO, time_left: Duration::ZERO }
+    }
+}
+
+/// What ended a wait.
+#[derive(Clone, Debug)]
+pub enum Wake {
+    /// The releaser handed the lease to this ticket. It runs as long as the
+    /// place would have: from the last confirmed join or refresh.
+    Granted {
+        /// The fencing token.
+        fence: u64,
+        /// How the holder before ended.
+        predecessor: Predecessor,
+    },
+    /// It is worth to claim again, or the wait is over.
+    Look,
+}
+
+/// One ticket to keep alive, in a batch.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Refresh {
+    /// The ticket, queued or held.
+    pub ticket: Ticket,
+    /// Its ttl from now on.
+    pub ttl: Duration,
+    /// Its lock delay.
+    pub lock_delay: Duration,
+    /// As in the claim.
+    pub renewed: bool,
+}
+
+impl Refresh {
+    /// Keeps `ticket` alive for `ttl`.
+    #[must_use]
+    pub const fn new(ticket: Ticket, ttl: Duration) -> Self {
+        Self { ticket, ttl, lock_delay: Duration::ZERO, renewed: true }
+    }
+}
+
+/// What became of one ticket of a batch.
+#[derive(Clone, Debug)]
+pub enum Renewal {
+    /// Held, for `ttl` from `sent_at`.
+    Held {
+        /// How long the lease runs.
+        ttl: Duration,
+        /// When the request left.
+        sent_at: Moment,
+    },
+    /// Still in the queue.
+    Queued(Place),
+    /// It was queued and has been granted since.
+    Granted(Grant),
+    /// Neither held nor queued.
+    Gone,
+    /// No answer for this ticket.
+    Unknown(Error),
+}
+
+/// How a lease ends.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Ending {
+    /// Keep the name closed this much longer, although it is released: for a
+    /// job that must not run again on a host whose clock is behind.
+    pub keep_closed: Option<Duration>,
+}
+
+impl Ending {
+    /// An ordinary release.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A release after which the name stays closed for `span`.
+    #[must_use]
+    pub const fn closed_for(span: Duration) -> Self {
+        Self { keep_closed: Some(span) }
+    }
+}
+
+/// What a release found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Released {
+    /// The lease, or the place in the queue, was ours and is gone.
+    Released,
+    /// It was not ours any more; nothing was touched.
+    AlreadyLost,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lease_ids_are_random_uuids_and_stay_secret() {
+        let (a, b) = (LeaseId::random(), LeaseId::random());
+        assert_ne!(a, b);
+        assert_eq!(a.to_bits() >> 76 & 0xf, 4);
+        assert_eq!(a.to_bits() >> 62 & 0b11, 0b10);
+        assert!(!format!("{a:?}").contains(&format!("{:x}", a.to_bits())));
+    }
+
+    #[test]
+    fn labels_are_one_short_line() {
+        let owner = Owner::new(format!("two\nlines {}", "é".repeat(300)));
+        assert!(owner.label().starts_with("two lines é"));
+        assert!(owner.label().len() <= LABEL_MAX);
+    }
+
+    #[test]
+    fn kinds_do_not_mix() {
+        let permits = |take, of| Mode::Permits { take, of };
+        assert!(Mode::Read.same_kind(Mode::Write));
+        assert!(permits(1, 5).same_kind(permits(2, 5)));
+        assert!(!permits(1, 5).same_kind(permits(1, 6)));
+        assert!(!Mode::Exclusive.same_kind(Mode::Write));
+        assert!(permits(0, 5).check().is_err() && permits(6, 5).check().is_err());
+    }
+}

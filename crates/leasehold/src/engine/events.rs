@@ -1,0 +1,93 @@
+//! The upward channel: what an engine tells without being asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+
+use crate::claim::LeaseId;
+
+/// Something that happened at the engine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The first connection stands.
+    Connected,
+    /// The connection is gone; leases live on until their deadlines.
+    Suspended,
+    /// The connection is back and the leases may still be ours.
+    Reconnected,
+    /// The connection was away for too long: every lease is lost.
+    Disconnected,
+    /// One lease or place is gone.
+    TicketLost(LeaseId, Loss),
+    /// Someone asks the holder to let go; it may take its time.
+    RevocationAsked(LeaseId),
+}
+
+/// Why a lease ended before its guard did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// It was not renewed in time.
+    Expired,
+    /// An operator took it away.
+    Evicted {
+        /// Who.
+        actor: Arc<str>,
+        /// Why.
+        reason: Arc<str>,
+    },
+    /// Its session or connection ended.
+    Disconnected,
+    /// It had been held for as long as `max_hold` allows.
+    MaxHold,
+    /// It vanished from the store.
+    Gone,
+}
+
+/// A subscriber's end of an engine's events.
+#[derive(Debug)]
+pub struct Events(mpsc::UnboundedReceiver<Event>);
+
+impl Events {
+    /// The next event; `None` once the engine is closed.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.0.recv().await
+    }
+}
+
+/// An engine's end: publishes to everyone who listens.
+///
+/// Unbounded, because dropping the news of a lost lease is not an option;
+/// events are rare and listeners live on home.
+#[derive(Debug, Default)]
+pub struct Bus(Mutex<Vec<mpsc::UnboundedSender<Event>>>);
+
+impl Bus {
+    /// A bus without listeners.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A new listener.
+    pub fn subscribe(&self) -> Events {
+        let (tx, rx) = mpsc::unbounded_channel();
+        self.listeners().push(tx);
+        Events(rx)
+    }
+
+    /// Tells every listener; those that have gone are forgotten.
+    pub fn publish(&self, event: &Event) {
+        self.listeners().retain(|listener| listener.send(event.clone()).is_ok());
+    }
+
+    /// Ends every subscription.
+    pub fn close(&self) {
+        self.listeners().clear();
+    }
+
+    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<mpsc::UnboundedSender<Event>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,218 @@
+//! What an opened engine promises, and what it costs.
+
+use std::time::Duration;
+
+/// Which modes an engine grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Grants {
+    /// `Exclusive` only.
+    Exclusive,
+    /// Also `Read` and `Write`.
+    Shared,
+    /// Also `Permits`.
+    Counted,
+}
+
+/// How far fences can be trusted to grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Fencing {
+    /// No order over all clients.
+    None,
+    /// Growing as long as a promoted server's clock is not far behind.
+    Clocked,
+    /// Growing, always.
+    Strict,
+}
+
+/// In which order waiters are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Order {
+    /// Any.
+    Any,
+    /// First come, first served.
+    Fifo,
+}
+
+/// What keeps a lease alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Liveness {
+    /// Renewal before the ttl runs out.
+    Ttl,
+    /// A session that all leases of a client share.
+    Session,
+    /// An open connection.
+    Connection,
+}
+
+/// Whose clock decides that a lease is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Timekeeper {
+    /// The clock of this host, shared by everyone concerned: no drift.
+    Host,
+    /// The server's.
+    Server,
+    /// A majority of servers.
+    Quorum,
+}
+
+/// How a waiter learns that its turn has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum WakeUp {
+    /// It asks again and again.
+    Poll,
+    /// It is told.
+    Push,
+}
+
+/// Who can share a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Reach {
+    /// Tasks and threads of one process.
+    Process,
+    /// Processes of one host.
+    Host,
+    /// Hosts of a network.
+    Network,
+}
+
+/// What leases and fences outlive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Survives {
+    /// Nothing: they end with the process.
+    Nothing,
+    /// A restart of the engine.
+    Restart,
+    /// The loss of a machine.
+    Failover,
+}
+
+/// What `inspect` can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Listing {
+    /// One name, if asked by name.
+    ByName,
+    /// All names of a namespace.
+    Indexed,
+}
+
+/// Requests and connections, per event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cost {
+    /// Round trips of an uncontended acquire.
+    pub acquire: u32,
+    /// Round trips of a release.
+    pub release: u32,
+    /// Connections that each holder keeps for itself.
+    pub connections_per_holder: u32,
+    /// Connections that each waiter keeps for itself.
+    pub connections_per_waiter: u32,
+}
+
+impl Cost {
+    /// One trip each way and no connection of its own.
+    pub const ONE_TRIP: Self =
+        Self { acquire: 1, release: 1, connections_per_holder: 0, connections_per_waiter: 0 };
+}
+
+/// What an engine can store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The shortest ttl.
+    pub ttl_min: Duration,
+    /// The longest ttl.
+    pub ttl_max: Duration,
+    /// The largest number of permits on one name.
+    pub permits_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            ttl_min: Duration::from_millis(10),
+            ttl_max: Duration::from_secs(7 * 24 * 60 * 60),
+            permits_max: 1_000_000,
+        }
+    }
+}
+
+/// What an opened engine promises: not of its scheme in general, but of this
+/// server as found, with these options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Profile {
+    /// The word for the engine: also its feature, URL scheme and doc page.
+    pub scheme: &'static str,
+    /// Where it is, without secrets.
+    pub endpoint: String,
+    /// Which modes it grants.
+    pub grants: Grants,
+    /// How far its fences can be trusted.
+    pub fencing: Fencing,
+    /// In which order it serves waiters.
+    pub order: Order,
+    /// What keeps its leases alive.
+    pub liveness: Liveness,
+    /// Whose clock ends them.
+    pub clock: Timekeeper,
+    /// How waiters are woken.
+    pub wake: WakeUp,
+    /// Who can share its locks.
+    pub reach: Reach,
+    /// What its leases outlive.
+    pub survives: Survives,
+    /// What it can list.
+    pub listing: Listing,
+    /// Whether it can tell how the holder before ended.
+    pub predecessor: bool,
+    /// Whether it can keep an expired name closed (`lock_delay`).
+    pub lock_delay: bool,
+    /// Requests and connections.
+    pub cost: Cost,
+    /// What it can store.
+    pub limits: Limits,
+}
+
+impl Profile {
+    /// The weakest promises; an engine raises what it can keep.
+    #[must_use]
+    pub fn new(scheme: &'static str, endpoint: impl Into<String>) -> Self {
+        Self {
+            scheme,
+            endpoint: endpoint.into(),
+            grants: Grants::Exclusive,
+            fencing: Fencing::None,
+            order: Order::Any,
+            liveness: Liveness::Ttl,
+            clock: Timekeeper::Server,
+            wake: WakeUp::Poll,
+            reach: Reach::Process,
+            survives: Survives::Nothing,
+            listing: Listing::ByName,
+            predecessor: false,
+            lock_delay: false,
+            cost: Cost::ONE_TRIP,
+            limits: Limits::default(),
+        }
+    }
+
+    /// How much of a granted ttl is given up because two clocks may run at
+    /// different speeds.
+    #[must_use]
+    pub fn drift(&self, ttl: Duration) -> Duration {
+        match self.clock {
+            Timekeeper::Host => Duration::ZERO,
+            Timekeeper::Server | Timekeeper::Quorum => ttl / 100 + Duration::from_millis(2),
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! The pure core: what one name goes through.
+//!
+//! [`step`] takes the state of a name, a verb and the time, and answers. It
+//! reads no clock, sends nothing and knows no engine, so that it can be run
+//! under a mutex, inside a transaction or against a script, and every engine
+//! that uses it behaves the same.
+//!
+//! The rules, in the order they are applied:
+//!
+//! 1. What has expired goes first: leases (a lock delay keeps the name closed
+//!    for a while longer), then places in the queue.
+//! 2. The queue is served from the front as long as its head fits beside the
+//!    holders. Nobody overtakes it: neither writers nor large takers starve.
+//! 3. A lease handed over from the queue ends when its place would have ended,
+//!    until its new holder renews it; so a waiter that died blocks others for
+//!    one ttl, not two.
+//! 4. Renewing never shortens: a client may have been told the longer time.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::inspect::{Held, Last, Queued, Status, Target};
+use crate::claim::{Claim, Holder, LeaseId, Mode, Owner, Predecessor, Stance};
+use crate::clock::Moment;
+use crate::name::Name;
+
+/// How long a free name is remembered, at the least.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// Who keeps a seat alive, as the engine numbers its sessions; see
+/// [`State::follow`].
+pub(crate) type SessionId = u64;
+
+/// What an engine wants done with a name.
+#[derive(Clone, Debug)]
+pub(crate) enum Verb {
+    /// Grant it, or wait in the queue.
+    Acquire { claim: Box<Claim>, session: SessionId },
+    /// Keep a lease or a place alive.
+    Renew { id: LeaseId, ttl: Duration },
+    /// End a lease or leave the queue.
+    Release { id: LeaseId, keep_closed: Option<Duration> },
+    /// Turn a write lease into a read lease.
+    Convert { id: LeaseId, to: Mode },
+    /// Take leases away.
+    Evict { target: Target, remark: Arc<str> },
+    /// Let time pass.
+    Tick,
+}
+
+/// What came of a verb.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The lease is yours.
+    Granted { fence: u64, ttl: Duration, predecessor: Predecessor },
+    /// It is not; `placed` is how long the place in the queue is kept.
+    Busy { holder: Option<Holder>, recheck_in: Duration, placed: Option<Duration> },
+    /// The name is in use as another kind of lock.
+    OtherKind(Mode),
+    /// Renewed or converted.
+    Held { ttl: Duration },
+    /// Still in the queue.
+    Queued { ttl: Duration },
+    /// Neither held nor queued.
+    Gone,
+    /// It was there and is not any more.
+    Released,
+    /// These leases were taken away.
+    Evicted(Vec<LeaseId>),
+    /// Time has passed.
+    Ticked,
+}
+
+/// What others have to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// This waiter now holds the name.
+    HandedOver { id: LeaseId, session: SessionId, fence: u64, predecessor: Predecessor },
+    /// This lease was taken away.
+    Evicted { id: LeaseId, session: SessionId },
+}
+
+/// An answer, and what others have to be told.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) answer: Answer,
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// One name: who holds it, who waits, who was last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+pub(crate) struct State {
+    holders: Vec<Lease>,
+    queue: VecDeque<Seat>,
+    closed_until: Moment,
+    last: Option<Ended>,
+}
+
+/// A claim that holds or waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+struct Seat {
+    id: LeaseId,
+    mode: Mode,
+    owner: Owner,
+    ttl: Duration,
+    delay: Duration,
+    meta: Option<Arc<str>>,
+    /// What keeps it alive beside its own expiry; 0 for nothing.
+    session: SessionId,
+    since: Moment,
+    expires: Moment,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+struct Lease {
+    seat: Seat,
+    fence: u64,
+    predecessor: Predecessor,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+struct Ended {
+    owner: Owner,
+    fence: u64,
+    how: Predecessor,
+    at: Moment,
+    remark: Option<Arc<str>>,
+    linger: Duration,
+}
+
+/// Takes one step. `fence` is the last fence given out in the namespace.
+pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) -> Step {
+    let mut hand = Hand { state, now, fence, effects: Vec::new() };
+    hand.expire();
+    let answer = match verb {
+        Verb::Acquire { claim, session } => hand.acquire(*claim, session),
+        Verb::Renew { id, ttl } => hand.renew(id, ttl),
+        Verb::Release { id, keep_closed } => hand.release(id, keep_closed),
+        Verb::Convert { id, to } => hand.convert(id, to),
+        Verb::Evict { target, remark } => hand.evict(target, &remark),
+        Verb::Tick => Answer::Ticked,
+    };
+    hand.serve_queue();
+    Step { answer, effects: hand.effects }
+}
+
+/// The state with what a step needs around it.
+struct Hand<'a> {
+    state: &'a mut State,
+    now: Moment,
+    fence: &'a mut u64,
+    effects: Vec<Effect>,
+}
+
+impl Hand<'_> {
+    fn expire(&mut self) {
+        let now = self.now;
+        let lapsed = self.state.holders.extract_if(.., |lease| lease.seat.expires <= now);
+        for lease in lapsed.collect::<Vec<_>>() {
+            let closed = lease.seat.expires.after(lease.seat.delay);
+            let at = lease.seat.expires;
+            self.state.closed_until = self.state.closed_until.max(closed);
+            self.state.end(lease, Predecessor::Expired, at, None);
+        }
+        self.state.queue.retain(|seat| seat.expires > now);
+        self.serve_queue();
+    }
+
+    fn serve_queue(&mut self) {
+        while let Some(head) = self.state.queue.front()
+            && self.state.has_room(head.mode, self.now)
+            && let Some(seat) = self.state.queue.pop_front()
+        {
+            let (id, session) = (seat.id, seat.session);
+            let (fence, predecessor) = self.grant(seat);
+            self.effects.push(Effect::HandedOver { id, session, fence, predecessor });
+        }
+    }
+
+    fn grant(&mut self, mut seat: Seat) -> (u64, Predecessor) {
+        *self.fence += 1;
+        seat.since = self.now;
+        let predecessor = self.state.last.as_ref().map_or(Predecessor::None, |last| last.how);
+        self.state.holders.push(Lease { seat, fence: *self.fence, predecessor });
+        (*self.fence, predecessor)
+    }
+
+    fn acquire(&mut self, claim: Claim, session: SessionId) -> Answer {
+        let id = claim.ticket.id;
+        let expires = self.now.after(claim.ttl);
+        if let Some(lease) = self.state.holder_mut(id) {
+            lease.seat.expires = lease.seat.expires.max(expires);
+            return lease.granted(self.now);
+        }
+        if let Some(other) = self.state.other_kind(claim.ticket.mode) {
+            return Answer::OtherKind(other);
+        }
+        if let Some(seat) = self.state.waiter_mut(id) {
+            seat.expires = seat.expires.max(expires);
+            return self.busy(id);
+        }
+        let seat = Seat::new(&claim, session, self.now);
+        if self.state.queue.is_empty() && self.state.has_room(seat.mode, self.now) {
+            let (fence, predecessor) = self.grant(seat);
+            return Answer::Granted { fence, ttl: claim.ttl, predecessor };
+        }
+        if matches!(claim.stance, Stance::Wait { .. }) {
+            self.state.queue.push_back(seat);
+        }
+        self.busy(id)
+    }
+
+    fn busy(&self, id: LeaseId) -> Answer {
+        let at = self.state.queue.iter().position(|seat| seat.id == id);
+        let ahead = self.state.queue.iter().take(at.unwrap_or(usize::MAX));
+        // Whoever is not the head has nothing to look for before the head had
+        // its chance; this keeps an expiry from waking the whole queue.
+        let look = ahead.map(|seat| seat.expires).fold(self.state.opens_at(), Moment::max);
+        Answer::Busy {
+            holder: self.state.holders.first().map(|lease| lease.holder(self.now)),
+            recheck_in: look.since(self.now),
+            placed: at.map(|at| self.state.queue[at].expires.since(self.now)),
+        }
+    }
+
+    fn renew(&mut self, id: LeaseId, ttl: Duration) -> Answer {
+        let expires = self.now.after(ttl);
+        if let Some(lease) = self.state.holder_mut(id) {
+            lease.seat.expires = lease.seat.expires.max(expires);
+            return Answer::Held { ttl: lease.seat.expires.since(self.now) };
+        }
+        match self.state.waiter_mut(id) {
+            Some(seat) => {
+                seat.expires = seat.expires.max(expires);
+                Answer::Queued { ttl: seat.expires.since(self.now) }
+            }
+            None => Answer::Gone,
+        }
+    }
+
+    fn release(&mut self, id: LeaseId, keep_closed: Option<Duration>) -> Answer {
+        let now = self.now;
+        if let Some(at) = self.state.holders.iter().position(|lease| lease.seat.id == id) {
+            let lease = self.state.holders.remove(at);
+            let closed = keep_closed.map_or(Moment::default(), |span| now.after(span));
+            self.state.closed_until = self.state.closed_until.max(closed);
+            self.state.end(lease, Predecessor::Released, now, None);
+            return Answer::Released;
+        }
+        let before = self.state.queue.len();
+        self.state.queue.retain(|seat| seat.id != id);
+        if self.state.queue.len() < before { Answer::Released } else { Answer::Gone }
+    }
+
+    fn convert(&mut self, id: LeaseId, to: Mode) -> Answer {
+        let now = self.now;
+        match self.state.holder_mut(id) {
+            Some(lease)
+                if lease.seat.mode == to || (lease.seat.mode, to) == (Mode::Write, Mode::Read) =>
+            {
+                lease.seat.mode = to;
+                Answer::Held { ttl: lease.seat.expires.since(now) }
+            }
+            Some(lease) => Answer::OtherKind(lease.seat.mode),
+            None => Answer::Gone,
+        }
+    }
+
+    fn evict(&mut self, target: Target, remark: &Arc<str>) -> Answer {
+        let hit = |lease: &mut Lease| match target {
+            Target::Fence(fence) => lease.fence == fence,
+            Target::Lease(id) => lease.seat.id == id,
+            Target::All => true,
+        };
+        let evicted: Vec<Lease> = self.state.holders.extract_if(.., hit).collect();
+        let ids = evicted.iter().map(|lease| lease.seat.id).collect();
+        for lease in evicted {
+            let (id, session) = (lease.seat.id, lease.seat.session);
+            self.effects.push(Effect::Evicted { id, session });
+            self.state.end(lease, Predecessor::Evicted, self.now, Some(Arc::clone(remark)));
+        }
+        if target == Target::All {
+            self.state.closed_until = Moment::default();
+        }
+        Answer::Evicted(ids)
+    }
+}
+
+impl State {
+    /// Gives every seat that a session keeps alive the session's expiry.
+    ///
+    /// An engine that renews a thousand leases by writing one row stores the
+    /// expiry there, and calls this before each step. A session that is gone
+    /// has expired.
+    pub(crate) fn follow(&mut self, expiry: impl Fn(SessionId) -> Moment) {
+        let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
+        for seat in held.chain(self.queue.iter_mut()).filter(|seat| seat.session != 0) {
+            seat.expires = expiry(seat.session);
+        }
+    }
+
+    /// The sessions of all seats.
+    pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        let held = self.holders.iter().map(|lease| lease.seat.session);
+        held.chain(self.queue.iter().map(|seat| seat.session)).filter(|session| *session != 0)
+    }
+
+    /// The sessions whose leases keep others waiting.
+    pub(crate) fn holding_sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.holders.iter().map(|lease| lease.seat.session).filter(|session| *session != 0)
+    }
+
+    /// Moves every point in time, after the clock itself has changed its zero.
+    pub(crate) fn shift(&mut self, to: impl Fn(Moment) -> Moment) {
+        let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
+        for seat in held.chain(self.queue.iter_mut()) {
+            seat.since = to(seat.since);
+            seat.expires = to(seat.expires);
+        }
+        self.closed_until = to(self.closed_until);
+        if let Some(last) = &mut self.last {
+            last.at = to(last.at);
+        }
+    }
+
+    /// When there is nothing left to remember of this name, unless someone
+    /// still holds it or waits.
+    pub(crate) fn forget_at(&self) -> Option<Moment> {
+        let idle = self.holders.is_empty() && self.queue.is_empty();
+        let last = self.last.as_ref().map_or(Moment::default(), |last| last.at.after(last.linger));
+        idle.then(|| last.max(self.closed_until))
+    }
+
+    /// What others may see.
+    pub(crate) fn status(&self, name: Name, now: Moment) -> Status {
+        let mut status = Status::new(name);
+        let alive = self.holders.iter().filter(|lease| lease.seat.expires > now);
+        status.holders = alive.map(|lease| lease.held(now)).collect();
+        let waiting = self.queue.iter().filter(|seat| seat.expires > now);
+        status.waiters = waiting.map(|seat| seat.queued(now)).collect();
+        let closed = self.closed_until.since(now);
+        status.closed_for = (!closed.is_zero()).then_some(closed);
+        status.last = self.last.as_ref().map(|last| last.shown(now));
+        status
+    }
+
+    /// The lease with this id, as others may see it.
+    pub(crate) fn held(&self, id: LeaseId, now: Moment) -> Option<Held> {
+        self.holders.iter().find(|lease| lease.seat.id == id).map(|lease| lease.held(now))
+    }
+
+    fn holder_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
+        self.holders.iter_mut().find(|lease| lease.seat.id == id)
+    }
+
+    fn waiter_mut(&mut self, id: LeaseId) -> Option<&mut Seat> {
+        self.queue.iter_mut().find(|seat| seat.id == id)
+    }
+
+    fn other_kind(&self, mode: Mode) -> Option<Mode> {
+        let held = self.holders.iter().map(|lease| lease.seat.mode);
+        let mut modes = held.chain(self.queue.iter().map(|seat| seat.mode));
+        modes.find(|other| !mode.same_kind(*other))
+    }
+
+    fn has_room(&self, mode: Mode, now: Moment) -> bool {
+        let mut held = self.holders.iter().map(|lease| lease.seat.mode);
+        let fits = match mode {
+            Mode::Exclusive | Mode::Write => self.holders.is_empty(),
+            Mode::Read => held.all(|other| other == Mode::Read),
+            Mode::Permits { take, of } => {
+                held.map(Mode::taken).sum::<u64>() + u64::from(take) <= u64::from(of)
+            }
+        };
+        fits && self.closed_until <= now
+    }
+
+    /// The earliest moment at which there may be room without anyone's doing.
+    fn opens_at(&self) -> Moment {
+        let ends = self.holders.iter().map(|lease| lease.seat.expires.after(lease.seat.delay));
+        ends.min().unwrap_or_default().max(self.closed_until)
+    }
+
+    fn end(&mut self, lease: Lease, how: Predecessor, at: Moment, remark: Option<Arc<str>>) {
+        let linger = LINGER.max(lease.seat.ttl * 2);
+        self.last =
+            Some(Ended { owner: lease.seat.owner, fence: lease.fence, how, at, remark, linger });
+    }
+}
+
+impl Seat {
+    fn new(claim: &Claim, session: SessionId, now: Moment) -> Self {
+        Self {
+            id: claim.ticket.id,
+            mode: claim.ticket.mode,
+            owner: claim.owner.clone(),
+            ttl: claim.ttl,
+            delay: claim.lock_delay,
+            meta: claim.meta.clone(),
+            session,
+            since: now,
+            expires: now.after(claim.ttl),
+        }
+    }
+
+    fn queued(&self, now: Moment) -> Queued {
+        let label = Arc::from(self.owner.label());
+        Queued { label, mode: self.mode, waiting_for: now.since(self.since) }
+    }
+}
+
+impl Lease {
+    fn granted(&self, now: Moment) -> Answer {
+        let ttl = self.seat.expires.since(now);
+        Answer::Granted { fence: self.fence, ttl, predecessor: self.predecessor }
+    }
+
+    fn holder(&self, now: Moment) -> Holder {
+        let mut holder = Holder::new(self.seat.owner.label(), self.fence);
+        holder.held_for = now.since(self.seat.since);
+        holder.time_left = self.seat.expires.since(now);
+        holder
+    }
+
+    fn held(&self, now: Moment) -> Held {
+        Held {
+            label: Arc::from(self.seat.owner.label()),
+            mode: self.seat.mode,
+            fence: self.fence,
+            held_for: now.since(self.seat.since),
+            time_left: self.seat.expires.since(now),
+            meta: self.seat.meta.clone(),
+        }
+    }
+}
+
+impl Ended {
+    fn shown(&self, now: Moment) -> Last {
+        Last {
+            label: Arc::from(self.owner.label()),
+            fence: self.fence,
+            ended: self.how,
+            ago: now.since(self.at),
+            remark: self.remark.clone(),
+        }
+    }
+}
+
+impl Mode {
+    /// How many permits a holder has; other modes have none to count.
+    fn taken(self) -> u64 {
+        match self {
+            Self::Permits { take, .. } => u64::from(take),
+            Self::Exclusive | Self::Read | Self::Write => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
