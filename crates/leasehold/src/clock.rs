@@ -101,6 +101,7 @@ impl Clock {
     /// Sleeps until `moment`; needs the runtime of home.
     pub(crate) async fn sleep_until(&self, moment: Moment) {
         match self {
+            _ if moment == Moment::NEVER => std::future::pending().await,
             Self::System => sleep_in_naps(moment).await,
             Self::Test(clock) => clock.reached(moment).await,
         }
@@ -152,14 +153,15 @@ pub(crate) fn wall_micros() -> u64 {
 /// ```
 /// # use std::time::Duration;
 /// # use leasehold::{Locks, TestClock};
-/// # fn main() -> leasehold::Result<()> { leasehold::doc::block_on(async {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
 /// let clock = TestClock::new();
 /// let locks = Locks::memory_on(clock.clone());
 ///
 /// let guard = locks.mutex("job").ttl(Duration::from_secs(30)).renew(false).lock().await?;
 /// clock.advance(Duration::from_secs(31));
 /// assert!(guard.check().is_err(), "a fixed lease ends by itself");
-/// # Ok(()) }) }
+/// # Ok(()) }
 /// ```
 #[derive(Clone)]
 pub struct TestClock(Arc<watch::Sender<Moment>>);

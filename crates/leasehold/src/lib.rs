@@ -1,6 +1,30 @@
-//! One lease API, from a mutex inside a process to a fleet on etcd.
+#![doc = include_str!("../../../README.md")]
+
+mod acquire;
 pub mod claim;
-pub mod clock;
+mod client;
+mod clock;
+mod core;
 pub mod engine;
-pub mod error;
-pub mod name;
+mod engines;
+mod error;
+mod gate;
+mod guard;
+mod hold;
+mod home;
+mod keeper;
+mod name;
+mod open;
+mod parcel;
+mod recipes;
+
+pub use claim::{Mode, Owner, Predecessor, Released};
+pub use client::Locks;
+pub use clock::{Clock, Moment, TestClock};
+pub use engine::{Engine, Loss, Profile, Status};
+pub use error::{Error, ErrorKind, Outcome, Result};
+pub use guard::{Guard, Sequencer};
+pub use hold::Standing;
+pub use name::{NAME_MAX, NAMESPACE_MAX, Name, Namespace};
+pub use open::{Opening, open};
+pub use recipes::mutex::{Lock, Mutex};

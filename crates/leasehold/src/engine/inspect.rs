@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::events::Loss;
 use crate::claim::{LeaseId, Mode, Predecessor};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
@@ -90,7 +91,7 @@ impl Status {
 }
 
 /// One lease, as others may see it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
     /// The owner's label.
@@ -186,6 +187,16 @@ impl Eviction {
             }
         }
         Ok(Self { name, target, actor, reason })
+    }
+
+    /// What stays on record.
+    pub(crate) fn remark(&self) -> Arc<str> {
+        format!("by {}: {}", self.actor, self.reason).into()
+    }
+
+    /// What the holder is told.
+    pub(crate) fn loss(&self) -> Loss {
+        Loss::Evicted { actor: Arc::clone(&self.actor), reason: Arc::clone(&self.reason) }
     }
 }
 

@@ -21,8 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::inspect::{Held, Last, Queued, Status, Target};
-use crate::claim::{Claim, Holder, LeaseId, Mode, Owner, Predecessor, Stance};
+use crate::claim::{
+    Busy, Claim, Grant, Holder, LeaseId, Mode, Owner, Place, Predecessor, Released, Renewal,
+    Stance, Verdict,
+};
 use crate::clock::Moment;
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
 /// How long a free name is remembered, at the least.
@@ -67,7 +71,7 @@ pub(crate) enum Answer {
     /// It was there and is not any more.
     Released,
     /// These leases were taken away.
-    Evicted(Vec<LeaseId>),
+    Evicted(Vec<(LeaseId, Held)>),
     /// Time has passed.
     Ticked,
 }
@@ -79,6 +83,59 @@ pub(crate) enum Effect {
     HandedOver { id: LeaseId, session: SessionId, fence: u64, predecessor: Predecessor },
     /// This lease was taken away.
     Evicted { id: LeaseId, session: SessionId },
+}
+
+impl Answer {
+    /// As the answer to a claim that left at `sent_at`.
+    pub(crate) fn into_verdict(self, sent_at: Moment) -> Result<Verdict> {
+        match self {
+            Self::Granted { fence, ttl, predecessor } => {
+                Ok(Verdict::Granted(Grant::new(fence, ttl, sent_at).following(predecessor)))
+            }
+            Self::Busy { holder, recheck_in, placed } => {
+                let place = placed.map(|ttl| Place::new(ttl, sent_at));
+                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place }))
+            }
+            Self::OtherKind(other) => Err(Error::invalid(format!(
+                "the name is in use as another kind of lock ({other}); use one kind per name"
+            ))),
+            other => Err(other.out_of_place()),
+        }
+    }
+
+    /// As the answer to a renewal that left at `sent_at`.
+    pub(crate) fn into_renewal(self, sent_at: Moment) -> Renewal {
+        match self {
+            Self::Held { ttl } => Renewal::Held { ttl, sent_at },
+            Self::Queued { ttl } => Renewal::Queued(Place::new(ttl, sent_at)),
+            Self::Gone => Renewal::Gone,
+            other => Renewal::Unknown(other.out_of_place()),
+        }
+    }
+
+    /// As the answer to a conversion that left at `sent_at`.
+    pub(crate) fn into_converted(self, sent_at: Moment) -> Result<Renewal> {
+        match self {
+            Self::OtherKind(held) => Err(Error::invalid(format!(
+                "a {held} lease cannot be converted: only write to read, \
+                 because two readers that both want to write would wait for each other"
+            ))),
+            other => Ok(other.into_renewal(sent_at)),
+        }
+    }
+
+    /// As the answer to a release.
+    pub(crate) fn into_released(self) -> Result<Released> {
+        match self {
+            Self::Released => Ok(Released::Released),
+            Self::Gone => Ok(Released::AlreadyLost),
+            other => Err(other.out_of_place()),
+        }
+    }
+
+    fn out_of_place(&self) -> Error {
+        Error::new(ErrorKind::Unexpected, format!("the core gave a wrong answer: {self:?}"))
+    }
 }
 
 /// An answer, and what others have to be told.
@@ -278,7 +335,7 @@ impl Hand<'_> {
             Target::All => true,
         };
         let evicted: Vec<Lease> = self.state.holders.extract_if(.., hit).collect();
-        let ids = evicted.iter().map(|lease| lease.seat.id).collect();
+        let shown = evicted.iter().map(|lease| (lease.seat.id, lease.held(self.now))).collect();
         for lease in evicted {
             let (id, session) = (lease.seat.id, lease.seat.session);
             self.effects.push(Effect::Evicted { id, session });
@@ -287,7 +344,7 @@ impl Hand<'_> {
         if target == Target::All {
             self.state.closed_until = Moment::default();
         }
-        Answer::Evicted(ids)
+        Answer::Evicted(shown)
     }
 }
 
@@ -347,11 +404,6 @@ impl State {
         status.closed_for = (!closed.is_zero()).then_some(closed);
         status.last = self.last.as_ref().map(|last| last.shown(now));
         status
-    }
-
-    /// The lease with this id, as others may see it.
-    pub(crate) fn held(&self, id: LeaseId, now: Moment) -> Option<Held> {
-        self.holders.iter().find(|lease| lease.seat.id == id).map(|lease| lease.held(now))
     }
 
     fn holder_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {

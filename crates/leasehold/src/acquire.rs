@@ -1,0 +1,354 @@
+//! From a request to a lease: the only waiting loop.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::claim::{Busy, Claim, Holder, META_MAX, Mode, Owner, Stance, Ticket, Verdict, Wake};
+use crate::clock::Moment;
+use crate::core::Core;
+use crate::engine::Profile;
+use crate::engine::profile::Grants;
+use crate::error::{Error, ErrorKind, Result};
+use crate::gate::Pass;
+use crate::hold::{Hold, Terms};
+use crate::name::Name;
+use crate::parcel::Parcel;
+
+/// The shortest pause between two looks at a busy name.
+const BREATH: Duration = Duration::from_millis(1);
+/// How often a grant may come too late to be used before we give up.
+const LATE_GRANTS: u32 = 5;
+
+/// What a recipe asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) name: Name,
+    pub(crate) mode: Mode,
+    pub(crate) owner: Owner,
+    pub(crate) terms: Terms,
+    pub(crate) meta: Option<Arc<str>>,
+    pub(crate) fair: bool,
+    pub(crate) effort: Effort,
+}
+
+/// How hard to try.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Effort {
+    /// Once.
+    Try,
+    /// Until granted, or until this moment.
+    Wait { since: Moment, until: Moment },
+    /// So many times, with pauses.
+    Attempts { count: u32, every: Duration },
+}
+
+impl Request {
+    /// Refuses what the engine does not promise, before it is asked.
+    fn check(&self, profile: &Profile) -> Result<()> {
+        self.mode.check()?;
+        let needed = match self.mode {
+            Mode::Exclusive => Grants::Exclusive,
+            Mode::Read | Mode::Write => Grants::Shared,
+            Mode::Permits { .. } => Grants::Counted,
+        };
+        if profile.grants < needed {
+            return Err(unsupported(profile, format!("does not grant {}", self.mode)));
+        }
+        if self.terms.lock_delay > Duration::ZERO && !profile.lock_delay {
+            return Err(unsupported(profile, "has no lock_delay".into()));
+        }
+        if self.meta.as_ref().is_some_and(|meta| meta.len() > META_MAX) {
+            return Err(Error::invalid(format!("meta is longer than {META_MAX} bytes")));
+        }
+        self.terms.check(profile)
+    }
+
+    fn claim(&self, ticket: Ticket, stance: Stance) -> Claim {
+        let mut claim = Claim::new(ticket, self.owner.clone(), self.terms.ttl);
+        claim.lock_delay = self.terms.lock_delay;
+        claim.renewed = self.terms.renewed;
+        claim.meta.clone_from(&self.meta);
+        claim.fair = self.fair;
+        claim.stance = stance;
+        claim
+    }
+}
+
+impl Terms {
+    fn check(&self, profile: &Profile) -> Result<()> {
+        let limits = profile.limits;
+        if self.ttl < limits.ttl_min || self.ttl > limits.ttl_max {
+            return Err(Error::invalid(format!(
+                "ttl {:?} is out of range: {} takes {:?} to {:?}",
+                self.ttl, profile.scheme, limits.ttl_min, limits.ttl_max
+            )));
+        }
+        match self.max_hold {
+            Some(most) if most.is_zero() => {
+                Err(Error::invalid("max_hold is zero: such a lease would be lost at once"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn unsupported(profile: &Profile, what: String) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("the {} engine {what}", profile.scheme))
+}
+
+/// A hold that gives itself back: made before the first request leaves, so
+/// that whatever happens next, nothing stays behind.
+#[derive(Debug)]
+pub(crate) struct Tenancy {
+    pub(crate) core: Arc<Core>,
+    pub(crate) hold: Arc<Hold>,
+}
+
+impl Tenancy {
+    fn new(core: &Arc<Core>, request: &Request) -> Self {
+        let ticket = Ticket::new(request.name.clone(), request.mode);
+        let hold = Arc::new(Hold::new(ticket, request.terms, core.clock.clone()));
+        Self { core: Arc::clone(core), hold }
+    }
+}
+
+impl Drop for Tenancy {
+    fn drop(&mut self) {
+        if !self.hold.has_ended() {
+            self.core.end_apart(Arc::clone(&self.hold));
+        }
+    }
+}
+
+/// What reaches the user's future.
+#[derive(Debug)]
+pub(crate) enum Delivery {
+    /// The end of the request.
+    Done(Result<Option<Tenancy>>),
+    /// It was granted, but nobody came for it; ask again.
+    TakenBack,
+}
+
+/// Carries out a request and puts what came of it into the parcel.
+pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parcel<Delivery>>) {
+    let seeker = Seeker { core: &core, request: &request, parcel: &parcel };
+    let sought = seeker.seek().await;
+    let granted = matches!(sought, Ok(Some(_)));
+    parcel.put(Delivery::Done(sought));
+    if !granted {
+        return;
+    }
+    // A future that is not polled must not keep the name from everyone else.
+    let patience = core.clock.now().after(request.terms.ttl / 3);
+    tokio::select! {
+        biased;
+        () = parcel.settled() => {}
+        () = core.clock.sleep_until(patience) => {
+            if let Some(unfetched) = parcel.take_back() {
+                drop(unfetched);
+                parcel.put(Delivery::TakenBack);
+            }
+        }
+    }
+}
+
+struct Seeker<'a> {
+    core: &'a Arc<Core>,
+    request: &'a Request,
+    parcel: &'a Parcel<Delivery>,
+}
+
+impl Seeker<'_> {
+    async fn seek(&self) -> Result<Option<Tenancy>> {
+        self.request.check(self.core.engine.profile())?;
+        match self.request.effort {
+            Effort::Try => self.try_once().await,
+            Effort::Attempts { count, every } => self.try_often(count, every).await,
+            Effort::Wait { until, .. } => self.wait(until).await.map(Some),
+        }
+    }
+
+    /// One claim that leaves nothing behind if it is not granted.
+    async fn try_once(&self) -> Result<Option<Tenancy>> {
+        Ok(self.try_and_see().await?.ok())
+    }
+
+    async fn try_and_see(&self) -> Result<Result<Tenancy, Busy>> {
+        for _ in 0..LATE_GRANTS {
+            let tenancy = Tenancy::new(self.core, self.request);
+            match self.ask(&tenancy, Stance::Try, Moment::NEVER).await? {
+                Verdict::Granted(grant) => {
+                    if tenancy.hold.granted(&grant, self.core.drift(grant.ttl)) {
+                        self.core.keeper.keep(&tenancy.hold);
+                        return Ok(Ok(tenancy));
+                    }
+                }
+                Verdict::Busy(busy) => {
+                    // Nothing to release: a try leaves nothing behind.
+                    tenancy.hold.give_back();
+                    return Ok(Err(busy));
+                }
+            }
+        }
+        Err(self.too_slow())
+    }
+
+    async fn try_often(&self, count: u32, every: Duration) -> Result<Option<Tenancy>> {
+        let start = self.core.clock.now();
+        let mut holder = None;
+        for attempt in 0..count {
+            if attempt > 0 {
+                self.rest_until(self.core.clock.now().after(every)).await?;
+            }
+            match self.try_and_see().await? {
+                Ok(tenancy) => return Ok(Some(tenancy)),
+                Err(busy) => holder = busy.holder,
+            }
+        }
+        Err(self.timed_out(start, holder.as_ref()))
+    }
+
+    async fn wait(&self, until: Moment) -> Result<Tenancy> {
+        let pass = if self.request.fair { None } else { Some(self.pass(until).await?) };
+        for _ in 0..LATE_GRANTS {
+            let tenancy = Tenancy::new(self.core, self.request);
+            if self.wait_with(&tenancy, until, pass.as_ref()).await? {
+                return Ok(tenancy);
+            }
+        }
+        Err(self.too_slow())
+    }
+
+    /// The turn to ask, among the tasks of this process.
+    async fn pass(&self, until: Moment) -> Result<Pass> {
+        tokio::select! {
+            biased;
+            pass = self.core.gate.enter(&self.request.name) => Ok(pass),
+            () = self.parcel.abandoned() => Err(abandoned()),
+            () = self.core.clock.sleep_until(until) => {
+                let holder = self.core.gate.holder(&self.request.name);
+                Err(self.timed_out(self.since(), holder.as_ref()))
+            }
+        }
+    }
+
+    /// Claims and waits, again and again with the same ticket; false if it was
+    /// granted too late to be of use.
+    async fn wait_with(
+        &self,
+        tenancy: &Tenancy,
+        until: Moment,
+        pass: Option<&Pass>,
+    ) -> Result<bool> {
+        let (core, hold) = (self.core, &tenancy.hold);
+        loop {
+            let busy = match self.ask(tenancy, Stance::Wait { until }, until).await? {
+                Verdict::Busy(busy) => busy,
+                Verdict::Granted(grant) => {
+                    let ours = hold.granted(&grant, core.drift(grant.ttl));
+                    core.keeper.keep(hold);
+                    return Ok(ours);
+                }
+            };
+            if let Some(pass) = pass {
+                pass.note(busy.holder.clone());
+            }
+            if let Some(place) = busy.place {
+                hold.placed(place, core.drift(place.ttl));
+                core.keeper.keep(hold);
+            }
+            if core.clock.now() < until
+                && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
+                && hold.handed_over(fence, predecessor)
+            {
+                core.keeper.keep_now(hold);
+                return Ok(true);
+            }
+            if core.clock.now() >= until {
+                return Err(self.timed_out(self.since(), busy.holder.as_ref()));
+            }
+        }
+    }
+
+    /// Sends one claim. It is never cut short: when the time is up the request
+    /// is finished apart, and the release that follows waits for it.
+    async fn ask(&self, tenancy: &Tenancy, stance: Stance, until: Moment) -> Result<Verdict> {
+        let hold = &tenancy.hold;
+        hold.turn().await;
+        let claim = self.request.claim(hold.ticket.clone(), stance);
+        let mut asked = self.core.engine.acquire(claim);
+        let verdict = tokio::select! {
+            biased;
+            verdict = &mut asked => verdict,
+            () = self.core.clock.sleep_until(until) => {
+                let hold = Arc::clone(hold);
+                self.core.home.spawn(async move {
+                    let _ = asked.await;
+                    hold.end_turn();
+                });
+                return Err(self.timed_out(self.since(), None).unknown());
+            }
+        };
+        hold.end_turn();
+        verdict.map_err(|error| self.placed_error(error))
+    }
+
+    /// Waits until it is worth to claim again.
+    async fn pause(&self, hold: &Hold, busy: &Busy, until: Moment) -> Result<Wake> {
+        let now = self.core.clock.now();
+        let look = busy.recheck_in.map_or(Moment::NEVER, |span| now.after(span.max(BREATH)));
+        let wait = self.core.engine.wait(hold.ticket.clone(), look.min(until));
+        tokio::select! {
+            biased;
+            () = self.parcel.abandoned() => Err(abandoned()),
+            wake = wait => wake.map_err(|error| self.placed_error(error)),
+            () = hold.stirred() => Ok(Wake::Look),
+        }
+    }
+
+    async fn rest_until(&self, moment: Moment) -> Result<()> {
+        let mut rest = pin!(self.core.clock.sleep_until(moment));
+        tokio::select! {
+            biased;
+            () = self.parcel.abandoned() => Err(abandoned()),
+            () = &mut rest => Ok(()),
+        }
+    }
+
+    fn since(&self) -> Moment {
+        match self.request.effort {
+            Effort::Wait { since, .. } => since,
+            Effort::Try | Effort::Attempts { .. } => self.core.clock.now(),
+        }
+    }
+
+    fn placed_error(&self, error: Error) -> Error {
+        error.with("engine", self.core.engine.profile().scheme).with("name", &self.request.name)
+    }
+
+    fn timed_out(&self, since: Moment, holder: Option<&Holder>) -> Error {
+        let waited = round(self.core.clock.now().since(since));
+        let held = holder.map_or_else(String::new, |holder| {
+            let held = round(holder.held_for);
+            format!(", held by {} (fence {}) for {held:?}", holder.label, holder.fence)
+        });
+        let name = self.request.name.as_str();
+        Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}{held}"))
+    }
+
+    fn too_slow(&self) -> Error {
+        let text = "leases expired before their grants arrived; use a longer ttl";
+        self.placed_error(Error::new(ErrorKind::Unavailable, text))
+    }
+}
+
+/// The user has dropped the future; nobody will read this.
+fn abandoned() -> Error {
+    Error::new(ErrorKind::TimedOut, "the caller has gone")
+}
+
+/// For people: no more digits than they can use.
+fn round(span: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
+}

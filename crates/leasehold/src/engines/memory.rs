@@ -1,0 +1,249 @@
+//! The memory engine: the pure core under a mutex; the executable
+//! specification of what every other engine does.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::ready;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::claim::{
+    Busy, Claim, Ending, LeaseId, Mode, Predecessor, Refresh, Released, Renewal, Ticket, Verdict,
+    Wake,
+};
+use crate::clock::{Clock, Moment, wall_micros};
+use crate::engine::profile::{self, Fencing, Grants, Order, Reach, Timekeeper, WakeUp};
+use crate::engine::state::{Answer, Effect, State, Verb, step};
+use crate::engine::{
+    BoxFuture, Bus, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Page, Profile,
+    Records, Selector,
+};
+use crate::error::Result;
+use crate::name::Name;
+
+/// Locks among the tasks and threads of one process.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    shelf: Arc<Mutex<Shelf>>,
+    clock: Clock,
+    bus: Bus,
+    profile: Profile,
+}
+
+#[derive(Debug)]
+struct Shelf {
+    names: HashMap<Name, Slot>,
+    /// The names that may be forgotten one day, each at most once.
+    idle: VecDeque<(Moment, Name)>,
+    bells: HashMap<LeaseId, Bell>,
+    fence: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    state: State,
+    /// Whether it is in `idle`.
+    listed: bool,
+}
+
+/// Where a waiter is told of its grant.
+#[derive(Debug, Default)]
+struct Bell {
+    rings: Arc<Notify>,
+    grant: Option<(u64, Predecessor)>,
+}
+
+impl Memory {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let mut profile = Profile::new("memory", "memory:");
+        profile.grants = Grants::Counted;
+        profile.fencing = Fencing::Strict;
+        profile.order = Order::Fifo;
+        profile.clock = Timekeeper::Host;
+        profile.wake = WakeUp::Push;
+        profile.reach = Reach::Process;
+        profile.listing = profile::Listing::Indexed;
+        profile.predecessor = true;
+        profile.lock_delay = true;
+        let shelf = Shelf {
+            names: HashMap::new(),
+            idle: VecDeque::new(),
+            bells: HashMap::new(),
+            // Fences of an earlier run may be stored in some resource.
+            fence: wall_micros(),
+        };
+        Self { shelf: Arc::new(Mutex::new(shelf)), clock, bus: Bus::new(), profile }
+    }
+
+    /// One step of one name; tells the waiters it concerns.
+    fn step(&self, name: &Name, verb: Verb) -> (Answer, Moment) {
+        let now = self.clock.now();
+        (self.shelf().step(name, verb, now), now)
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        lock(&self.shelf)
+    }
+}
+
+fn lock(shelf: &Mutex<Shelf>) -> MutexGuard<'_, Shelf> {
+    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shelf {
+    fn step(&mut self, name: &Name, verb: Verb, now: Moment) -> Answer {
+        self.forget(now);
+        let slot = match self.names.get_mut(name) {
+            Some(slot) => slot,
+            None => self.names.entry(name.clone()).or_default(),
+        };
+        let done = step(&mut slot.state, verb, now, &mut self.fence);
+        if !slot.listed
+            && let Some(at) = slot.state.forget_at()
+        {
+            slot.listed = true;
+            self.idle.push_back((at, name.clone()));
+        }
+        done.effects.into_iter().for_each(|effect| self.ring(&effect));
+        done.answer
+    }
+
+    fn ring(&mut self, effect: &Effect) {
+        if let Effect::HandedOver { id, fence, predecessor, .. } = effect {
+            let bell = self.bells.entry(*id).or_default();
+            bell.grant = Some((*fence, *predecessor));
+            bell.rings.notify_one();
+        }
+    }
+
+    /// Forgets a few names that have been free for long enough.
+    fn forget(&mut self, now: Moment) {
+        for _ in 0..2 {
+            let Some((at, name)) = self.idle.pop_front_if(|(at, _)| *at <= now) else { return };
+            let Some(slot) = self.names.get_mut(&name) else { continue };
+            match slot.state.forget_at() {
+                Some(later) if later > now => self.idle.push_back((later.max(at), name)),
+                Some(_) => drop(self.names.remove(&name)),
+                None => slot.listed = false,
+            }
+        }
+    }
+
+    /// What a selector finds, in byte order.
+    fn find(&self, selector: &Selector, page: &Page, now: Moment) -> Listing {
+        let mut names: Vec<&Name> = match selector {
+            Selector::Name(name) => {
+                self.names.get_key_value(name).map(|(name, _)| name).into_iter().collect()
+            }
+            Selector::Prefix(space, prefix) => {
+                let below = |name: &&Name| {
+                    name.namespace() == space && name.as_str().starts_with(&**prefix)
+                };
+                self.names.keys().filter(below).collect()
+            }
+        };
+        names.retain(|name| page.after.as_ref().is_none_or(|after| *name > after));
+        names.sort();
+        let more = names.len() > page.size;
+        names.truncate(page.size);
+        let shown = names.into_iter().map(|name| self.names[name].state.status(name.clone(), now));
+        Listing::new(shown.collect(), more)
+    }
+}
+
+impl Engine for Memory {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let Ticket { id, name, .. } = claim.ticket.clone();
+        let (answer, now) = self.step(&name, Verb::Acquire { claim: Box::new(claim), session: 0 });
+        let verdict = answer.into_verdict(now);
+        let mut shelf = self.shelf();
+        match &verdict {
+            Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {
+                shelf.bells.entry(id).or_default();
+            }
+            _ => drop(shelf.bells.remove(&id)),
+        }
+        drop(shelf);
+        Box::pin(ready(verdict))
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let (shelf, clock) = (Arc::clone(&self.shelf), self.clock.clone());
+        Box::pin(async move {
+            let Some(rings) =
+                lock(&shelf).bells.get(&ticket.id).map(|bell| Arc::clone(&bell.rings))
+            else {
+                return Ok(Wake::Look);
+            };
+            tokio::select! {
+                biased;
+                () = rings.notified() => {}
+                () = clock.sleep_until(until) => return Ok(Wake::Look),
+            }
+            let grant = lock(&shelf).bells.get_mut(&ticket.id).and_then(|bell| bell.grant.take());
+            Ok(grant
+                .map_or(Wake::Look, |(fence, predecessor)| Wake::Granted { fence, predecessor }))
+        })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let now = self.clock.now();
+        let mut shelf = self.shelf();
+        let mut renew = |Refresh { ticket, ttl, .. }: Refresh| {
+            let answer = shelf.step(&ticket.name, Verb::Renew { id: ticket.id, ttl }, now);
+            answer.into_renewal(now)
+        };
+        Box::pin(ready(tickets.into_iter().map(&mut renew).collect()))
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        let verb = Verb::Release { id: ticket.id, keep_closed: ending.keep_closed };
+        let (answer, _) = self.step(&ticket.name, verb);
+        self.shelf().bells.remove(&ticket.id);
+        Box::pin(ready(answer.into_released()))
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        let (answer, now) = self.step(&ticket.name, Verb::Convert { id: ticket.id, to });
+        Box::pin(ready(answer.into_converted(now)))
+    }
+
+    fn events(&self) -> Events {
+        self.bus.subscribe()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        let found = self.shelf().find(&selector, &page, self.clock.now());
+        Box::pin(ready(Ok(found)))
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        let verb = Verb::Evict { target: eviction.target, remark: eviction.remark() };
+        let (answer, _) = self.step(&eviction.name, verb);
+        let leases = match answer {
+            Answer::Evicted(leases) => leases,
+            _ => Vec::new(),
+        };
+        for (id, _) in &leases {
+            self.bus.publish(&Event::TicketLost(*id, eviction.loss()));
+        }
+        Box::pin(ready(Ok(Evicted::new(leases.into_iter().map(|(_, held)| held).collect()))))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        None
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.bus.close();
+        Box::pin(ready(Ok(())))
+    }
+}

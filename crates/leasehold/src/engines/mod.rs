@@ -1,0 +1,51 @@
+//! The engines, one row each.
+
+pub(crate) mod memory;
+
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::engine::{BoxFuture, Engine};
+use crate::error::{Error, ErrorKind, Result};
+use crate::open::Url;
+
+/// What has to be known of an engine before it is opened.
+pub(crate) struct Row {
+    pub(crate) scheme: &'static str,
+    /// Whether its feature is on.
+    pub(crate) built: bool,
+    /// The options it takes in its URL.
+    pub(crate) options: &'static [&'static str],
+    pub(crate) open: fn(Url) -> BoxFuture<Result<Arc<dyn Engine>>>,
+}
+
+static TABLE: [Row; 1] = [Row { scheme: "memory", built: true, options: &[], open: open_memory }];
+
+/// The engine of a scheme.
+pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
+    let Some(row) = TABLE.iter().find(|row| row.scheme == scheme) else {
+        return Err(Error::invalid(format!("unknown engine scheme; valid schemes: {}", schemes())));
+    };
+    if row.built {
+        return Ok(row);
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!("the {scheme} engine is not compiled in; turn on the cargo feature {scheme:?}"),
+    ))
+}
+
+/// All schemes, for people.
+pub(crate) fn schemes() -> String {
+    let schemes: Vec<_> = TABLE.iter().map(|row| format!("{}:", row.scheme)).collect();
+    schemes.join(", ")
+}
+
+fn open_memory(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
+    Box::pin(async move {
+        if !url.rest.is_empty() {
+            return Err(Error::invalid("memory: takes no path; it lives in this process"));
+        }
+        Ok(Arc::new(memory::Memory::new(Clock::System)) as Arc<dyn Engine>)
+    })
+}

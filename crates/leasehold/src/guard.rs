@@ -1,0 +1,232 @@
+//! The guard: the user's handle on a held lease.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::Tenancy;
+use crate::claim::{Mode, Predecessor, Released, Renewal};
+use crate::client::Client;
+use crate::clock::Moment;
+use crate::engine::Loss;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hold::{Hold, Standing};
+use crate::name::Name;
+use crate::parcel::Errand;
+
+/// A held lease. It is renewed in the background until it is released,
+/// dropped or lost.
+///
+/// A guard is proof of a lease, not of the lease's future: the machine may be
+/// suspended or cut off at any moment. Work that must not happen twice checks
+/// [`Guard::check`] before each step, or hands [`Guard::fence`] to the resource,
+/// which refuses older ones.
+///
+/// Dropping it gives the lease back in the background; [`Guard::release`] does
+/// so and says what was found.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// use leasehold::{Locks, Released};
+///
+/// let locks = Locks::memory();
+/// let guard = locks.mutex("order/42").lock().await?;
+/// guard.check()?;
+/// println!("write with fence {}", guard.fence());
+/// assert_eq!(guard.release().await?, Released::Released);
+/// # Ok(()) }
+/// ```
+#[must_use = "the lease is given back when the guard is dropped"]
+#[derive(Debug)]
+pub struct Guard {
+    // Dropped first: the lease is on its way back before the client may end.
+    tenancy: Tenancy,
+    _client: Arc<Client>,
+}
+
+impl Guard {
+    pub(crate) const fn new(tenancy: Tenancy, client: Arc<Client>) -> Self {
+        Self { tenancy, _client: client }
+    }
+
+    /// What is held.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.hold().ticket.name
+    }
+
+    /// How it is held.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.hold().ticket.mode
+    }
+
+    /// The fencing token: larger than that of every earlier conflicting grant.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.hold().fence()
+    }
+
+    /// Name, mode and fence as one text, for a server that checks it.
+    #[must_use]
+    pub fn sequencer(&self) -> Sequencer {
+        Sequencer { mode: self.mode(), fence: self.fence(), name: self.name().as_str().into() }
+    }
+
+    /// How the holder before ended. After `Expired` or `Evicted` the protected
+    /// state may be half changed.
+    #[must_use]
+    pub fn predecessor(&self) -> Predecessor {
+        self.hold().predecessor()
+    }
+
+    /// How long it is certainly still ours, if nothing more is heard.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.hold().remaining()
+    }
+
+    /// When it stops being certainly ours, on [`Guard::remaining`]'s clock.
+    #[must_use]
+    pub fn deadline(&self) -> Moment {
+        self.hold().deadline()
+    }
+
+    /// How the lease stands now.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.hold().standing()
+    }
+
+    /// Still ours? Costs no request: it looks at the clock.
+    ///
+    /// # Errors
+    ///
+    /// `Lost`, with the reason.
+    pub fn check(&self) -> Result<()> {
+        match self.standing() {
+            Standing::Held | Standing::Jeopardy => Ok(()),
+            Standing::Lost(loss) => Err(lost(self.name(), &loss)),
+            Standing::Released => Err(not_held(self.name())),
+        }
+    }
+
+    /// Resolves when the lease is not ours any more; tells why.
+    ///
+    /// The future owns what it needs and can outlive the guard. It then ends
+    /// when the guard does.
+    pub fn lost(&self) -> impl Future<Output = Standing> + Send + 'static {
+        let hold = Arc::clone(self.hold());
+        async move {
+            hold.ended().await;
+            hold.standing()
+        }
+    }
+
+    /// Makes the lease run for at least `ttl` from now: for fixed leases.
+    ///
+    /// # Errors
+    ///
+    /// `Lost` if it has ended; the engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have extended the lease.
+    pub async fn extend(&self, ttl: Duration) -> Result<()> {
+        self.check()?;
+        let core = Arc::clone(&self.tenancy.core);
+        let hold = Arc::clone(self.hold());
+        let home = core.home.clone();
+        let extended = Errand::new(home, |parcel| async move {
+            parcel.put(extend(&core, &hold, ttl).await);
+        });
+        extended.await
+    }
+
+    /// Gives the lease back and says what was found.
+    ///
+    /// # Errors
+    ///
+    /// The engine's error if it cannot be reached; the release is then tried
+    /// again in the background.
+    ///
+    /// # Cancel safety
+    ///
+    /// The lease is given back even if the future is dropped.
+    pub async fn release(self) -> Result<Released> {
+        let core = Arc::clone(&self.tenancy.core);
+        let hold = Arc::clone(self.hold());
+        let home = core.home.clone();
+        let counted = core.errands.begin();
+        let released = Errand::new(home, |parcel| async move {
+            parcel.put(core.end(hold).await);
+            drop(counted);
+        });
+        released.await
+    }
+
+    const fn hold(&self) -> &Arc<Hold> {
+        &self.tenancy.hold
+    }
+}
+
+async fn extend(core: &Arc<crate::core::Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()> {
+    hold.turn().await;
+    let answer = core.engine.renew(vec![hold.refresh(ttl)]).await.pop();
+    let answer = answer.unwrap_or(Renewal::Gone);
+    let failed = if let Renewal::Unknown(error) = &answer { Some(error.clone()) } else { None };
+    crate::keeper::settle(core, hold, answer);
+    hold.end_turn();
+    core.keeper.keep(hold);
+    match (failed, hold.standing()) {
+        (Some(error), _) => Err(error.with("name", &hold.ticket.name)),
+        (None, Standing::Lost(loss)) => Err(lost(&hold.ticket.name, &loss)),
+        (None, _) => Ok(()),
+    }
+}
+
+pub(crate) fn lost(name: &Name, loss: &Loss) -> Error {
+    let why = match loss {
+        Loss::Expired => "it was not renewed in time".into(),
+        Loss::Evicted { actor, reason } => format!("evicted by {actor}: {reason}"),
+        Loss::Disconnected => "the connection was away for too long".into(),
+        Loss::MaxHold => "it was held for as long as max_hold allows".into(),
+        Loss::Gone => "the engine does not know it any more".into(),
+    };
+    Error::new(ErrorKind::Lost, format!("the lease on {:?} is lost: {why}", name.as_str()))
+}
+
+fn not_held(name: &Name) -> Error {
+    let text = format!("the lease on {:?} has been given back", name.as_str());
+    Error::new(ErrorKind::NotHeld, text)
+}
+
+/// Name, mode and fence of a lease as one text, as in Chubby: a client shows it
+/// to a server, and the server refuses it once a later one has been seen.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let locks = leasehold::Locks::memory();
+/// let guard = locks.mutex("shard/7").lock().await?;
+/// let shown = guard.sequencer().to_string();
+/// assert_eq!(shown, format!("exclusive:{}:shard/7", guard.fence()));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sequencer {
+    /// How the name is held.
+    pub mode: Mode,
+    /// The fence.
+    pub fence: u64,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+impl fmt::Display for Sequencer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.mode, self.fence, self.name)
+    }
+}

@@ -1,0 +1,332 @@
+//! A hold: what this process knows of one ticket, from the first request on.
+//!
+//! Guard, keeper and waiting loop share it. It goes from waiting to held, into
+//! jeopardy when a renewal stays unanswered and back, and once to its end.
+//! What has ended stays ended, whatever late answers say.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::claim::{Grant, Place, Predecessor, Refresh, Ticket};
+use crate::clock::{Clock, Moment};
+use crate::engine::Loss;
+
+/// How a lease stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Standing {
+    /// Ours, and renewed in time.
+    Held,
+    /// Ours until its deadline, but the last renewal failed.
+    Jeopardy,
+    /// Not ours any more.
+    Lost(Loss),
+    /// Given back.
+    Released,
+}
+
+/// What was agreed for a ticket, beside its ticket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) ttl: Duration,
+    pub(crate) lock_delay: Duration,
+    pub(crate) renewed: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) hold_at_least: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) ticket: Ticket,
+    pub(crate) terms: Terms,
+    clock: Clock,
+    facts: Mutex<Facts>,
+    changed: Notify,
+}
+
+#[derive(Clone, Debug)]
+struct Facts {
+    phase: Phase,
+    fence: u64,
+    predecessor: Predecessor,
+    since: Moment,
+    /// The send time of the last request that was confirmed.
+    confirmed: Moment,
+    /// From here on it may be someone else's.
+    deadline: Moment,
+    /// When the keeper looks at it next; its key in the schedule.
+    due: Moment,
+    /// An acquire or a renewal is under way: no other verb may be.
+    verb_under_way: bool,
+    /// The waiting loop should look for itself.
+    look: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Asked for, and perhaps in a queue.
+    Asked,
+    Held,
+    Jeopardy,
+    Lost(Loss),
+    Released,
+}
+
+impl Hold {
+    pub(crate) fn new(ticket: Ticket, terms: Terms, clock: Clock) -> Self {
+        let facts = Facts {
+            phase: Phase::Asked,
+            fence: 0,
+            predecessor: Predecessor::Unknown,
+            since: Moment::NEVER,
+            confirmed: Moment::default(),
+            deadline: Moment::NEVER,
+            due: Moment::NEVER,
+            verb_under_way: false,
+            look: false,
+        };
+        Self { ticket, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
+    }
+
+    pub(crate) fn fence(&self) -> u64 {
+        self.facts().fence
+    }
+
+    pub(crate) fn predecessor(&self) -> Predecessor {
+        self.facts().predecessor
+    }
+
+    pub(crate) fn deadline(&self) -> Moment {
+        self.facts().deadline
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.facts().phase, Phase::Held | Phase::Jeopardy)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.facts().phase, Phase::Lost(_) | Phase::Released)
+    }
+
+    /// How long it is certainly still ours.
+    pub(crate) fn remaining(&self) -> Duration {
+        let facts = self.facts();
+        match facts.phase {
+            Phase::Held | Phase::Jeopardy => facts.deadline.since(self.clock.now()),
+            Phase::Asked | Phase::Lost(_) | Phase::Released => Duration::ZERO,
+        }
+    }
+
+    /// How it stands, by the clock: a deadline that has passed is a loss, even
+    /// if nobody has had the time to say so.
+    pub(crate) fn standing(&self) -> Standing {
+        let mut facts = self.facts();
+        let alive = matches!(facts.phase, Phase::Held | Phase::Jeopardy);
+        if alive && self.clock.now() >= facts.deadline {
+            facts.phase = Phase::Lost(Loss::Expired);
+            self.changed.notify_waiters();
+        }
+        match &facts.phase {
+            Phase::Asked | Phase::Held => Standing::Held,
+            Phase::Jeopardy => Standing::Jeopardy,
+            Phase::Lost(loss) => Standing::Lost(loss.clone()),
+            Phase::Released => Standing::Released,
+        }
+    }
+
+    /// Resolves when the lease is not ours any more, or was released.
+    pub(crate) async fn ended(&self) {
+        self.until(|facts| matches!(facts.phase, Phase::Lost(_) | Phase::Released)).await;
+    }
+
+    /// Resolves when a queued ticket has something to look at: it was granted
+    /// behind our back, or its place is gone.
+    pub(crate) async fn stirred(&self) {
+        self.until(|facts| facts.look || facts.phase != Phase::Asked).await;
+        self.facts().look = false;
+    }
+
+    /// Waits for the turn to send a verb: one at a time per ticket, so that a
+    /// release cannot overtake the claim it belongs to.
+    pub(crate) async fn turn(&self) {
+        while !self.try_turn() {
+            self.until(|facts| !facts.verb_under_way).await;
+        }
+    }
+
+    /// Takes the turn if no verb is under way.
+    pub(crate) fn try_turn(&self) -> bool {
+        let mut facts = self.facts();
+        !std::mem::replace(&mut facts.verb_under_way, true)
+    }
+
+    /// Gives the turn back.
+    pub(crate) fn end_turn(&self) {
+        self.facts().verb_under_way = false;
+        self.changed.notify_waiters();
+    }
+
+    async fn until(&self, done: impl Fn(&Facts) -> bool + Send) {
+        loop {
+            let mut change = std::pin::pin!(self.changed.notified());
+            change.as_mut().enable();
+            if done(&self.facts()) {
+                return;
+            }
+            change.await;
+        }
+    }
+
+    /// The claim was granted: false if the deadline had passed before the
+    /// answer came, or the hold has ended meanwhile.
+    pub(crate) fn granted(&self, grant: &Grant, drift: Duration) -> bool {
+        let mut facts = self.facts();
+        if facts.phase != Phase::Asked {
+            return false;
+        }
+        facts.confirm(grant.sent_at, grant.ttl, drift);
+        if self.clock.now() >= facts.deadline {
+            return false;
+        }
+        facts.hold(grant.fence, grant.predecessor, self.clock.now());
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// The lease was handed over: it runs as long as the place would have.
+    pub(crate) fn handed_over(&self, fence: u64, predecessor: Predecessor) -> bool {
+        let mut facts = self.facts();
+        let now = self.clock.now();
+        if facts.phase != Phase::Asked || now >= facts.deadline {
+            return false;
+        }
+        facts.hold(fence, predecessor, now);
+        self.changed.notify_waiters();
+        true
+    }
+
+    /// A place in a queue was taken or kept.
+    pub(crate) fn placed(&self, place: Place, drift: Duration) {
+        let mut facts = self.facts();
+        if facts.phase == Phase::Asked {
+            facts.confirm(place.sent_at, place.ttl, drift);
+        }
+    }
+
+    /// A renewal was confirmed.
+    pub(crate) fn renewed(&self, sent_at: Moment, ttl: Duration, drift: Duration) {
+        let mut facts = self.facts();
+        if matches!(facts.phase, Phase::Held | Phase::Jeopardy) && self.clock.now() < facts.deadline
+        {
+            facts.confirm(sent_at, ttl, drift);
+            facts.phase = Phase::Held;
+        }
+    }
+
+    /// A renewal failed; the deadline stands.
+    pub(crate) fn jeopardize(&self) {
+        let mut facts = self.facts();
+        if facts.phase == Phase::Held {
+            facts.phase = Phase::Jeopardy;
+        }
+    }
+
+    /// The lease is not ours any more: true for whoever finds out first.
+    pub(crate) fn lose(&self, loss: Loss) -> bool {
+        let mut facts = self.facts();
+        let alive = matches!(facts.phase, Phase::Held | Phase::Jeopardy);
+        if alive {
+            facts.phase = Phase::Lost(loss);
+            self.changed.notify_waiters();
+        }
+        alive
+    }
+
+    /// It is given back: false if it had ended before.
+    pub(crate) fn give_back(&self) -> bool {
+        let ended = matches!(self.standing(), Standing::Lost(_) | Standing::Released);
+        let mut facts = self.facts();
+        if !ended {
+            facts.phase = Phase::Released;
+            self.changed.notify_waiters();
+        }
+        !ended
+    }
+
+    /// Wakes a waiting loop to look for itself.
+    pub(crate) fn nudge(&self) {
+        self.facts().look = true;
+        self.changed.notify_waiters();
+    }
+
+    /// How much longer the name must stay closed after a release now.
+    pub(crate) fn keep_closed(&self) -> Option<Duration> {
+        let ends = self.facts().since.after(self.terms.hold_at_least);
+        let left = ends.since(self.clock.now());
+        (!self.terms.hold_at_least.is_zero() && !left.is_zero()).then_some(left)
+    }
+
+    /// When the longest allowed hold is over.
+    pub(crate) fn must_end_at(&self) -> Moment {
+        let since = self.facts().since;
+        self.terms.max_hold.map_or(Moment::NEVER, |most| since.after(most))
+    }
+
+    /// What to ask the engine to keep it alive.
+    pub(crate) fn refresh(&self, ttl: Duration) -> Refresh {
+        let mut refresh = Refresh::new(self.ticket.clone(), ttl);
+        refresh.lock_delay = self.terms.lock_delay;
+        refresh.renewed = self.terms.renewed;
+        refresh
+    }
+
+    /// When a third of its time has gone since the last confirmation; never
+    /// for a fixed lease.
+    pub(crate) fn renew_at(&self) -> Moment {
+        if !self.terms.renewed && self.is_held() {
+            return Moment::NEVER;
+        }
+        self.facts().confirmed.after(self.terms.ttl / 3)
+    }
+
+    /// When it ends if nothing is confirmed; a place in a queue just lapses.
+    pub(crate) fn ends_at(&self) -> Moment {
+        if self.is_held() { self.deadline().min(self.must_end_at()) } else { Moment::NEVER }
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.facts().verb_under_way
+    }
+
+    pub(crate) fn due(&self) -> Moment {
+        self.facts().due
+    }
+
+    pub(crate) fn set_due(&self, due: Moment) {
+        self.facts().due = due;
+    }
+
+    fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Facts {
+    fn confirm(&mut self, sent_at: Moment, ttl: Duration, drift: Duration) {
+        let deadline = sent_at.after(ttl).before(drift);
+        // Answers may come out of order; a deadline once true stays true.
+        if self.deadline == Moment::NEVER || deadline > self.deadline {
+            self.deadline = deadline;
+        }
+        self.confirmed = self.confirmed.max(sent_at);
+    }
+
+    fn hold(&mut self, fence: u64, predecessor: Predecessor, now: Moment) {
+        self.phase = Phase::Held;
+        self.fence = fence;
+        self.predecessor = predecessor;
+        self.since = now;
+    }
+}

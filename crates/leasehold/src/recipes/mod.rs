@@ -1,0 +1,3 @@
+//! Thin skins over a lease, written once for all engines.
+
+pub(crate) mod mutex;

@@ -1,0 +1,172 @@
+//! The mutex on the memory engine, with a clock that stands still.
+//!
+//! What every engine must do is checked by the conformance suite of the
+//! testkit; here is what needs a test clock or a special runtime.
+
+use std::time::Duration;
+
+use leasehold::{Locks, Predecessor, Released, Standing, TestClock};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Outcome = leasehold::Result<()>;
+
+#[tokio::test]
+async fn a_held_mutex_is_busy_and_a_released_one_is_free() -> Outcome {
+    let locks = Locks::memory();
+    let order = locks.mutex("order/42");
+    let guard = order.try_lock().await?.expect("free");
+    assert!(order.try_lock().await?.is_none());
+    assert_eq!(guard.release().await?, Released::Released);
+    assert!(order.try_lock().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_waiter_is_handed_the_lease() -> Outcome {
+    let locks = Locks::memory();
+    let order = locks.mutex("order/42");
+    let guard = order.lock().await?;
+    let first = guard.fence();
+    let waiter = tokio::spawn(order.lock().into_future());
+    while order.status().await?.waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(guard);
+    let second = waiter.await.expect("no panic")?;
+    assert!(second.fence() > first);
+    assert_eq!(second.predecessor(), Predecessor::Released);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wait_limit_says_who_held_it() -> Outcome {
+    let clock = TestClock::new();
+    let locks = Locks::memory_on(clock.clone());
+    let order = locks.mutex("order/42").label("alice");
+    let guard = order.lock().await?;
+    let waiter = tokio::spawn(order.lock().within(3 * SECOND).into_future());
+    while order.status().await?.waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    clock.advance(3 * SECOND);
+    let error = waiter.await.expect("no panic").expect_err("still held");
+    assert!(error.is_timed_out());
+    let expected = format!("waited 3s for \"order/42\", held by alice (fence {})", guard.fence());
+    assert!(error.to_string().contains(&expected), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_for_as_long_as_its_guard_lives() -> Outcome {
+    let clock = TestClock::new();
+    let locks = Locks::memory_on(clock.clone());
+    let guard = locks.mutex("job").ttl(30 * SECOND).lock().await?;
+    for _ in 0..20 {
+        let deadline = guard.deadline();
+        clock.advance(10 * SECOND);
+        while guard.deadline() == deadline {
+            tokio::task::yield_now().await;
+        }
+        guard.check()?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fixed_lease_ends_and_its_successor_knows() -> Outcome {
+    let clock = TestClock::new();
+    let locks = Locks::memory_on(clock.clone());
+    let job = locks.mutex("job").ttl(30 * SECOND).renew(false);
+    let guard = job.lock().await?;
+    let lost = guard.lost();
+    clock.advance(20 * SECOND);
+    guard.extend(30 * SECOND).await?;
+    clock.advance(20 * SECOND);
+    guard.check()?;
+    clock.advance(10 * SECOND);
+    assert!(guard.check().expect_err("over").is_lost());
+    assert!(matches!(lost.await, Standing::Lost(_)));
+    assert_eq!(job.lock().await?.predecessor(), Predecessor::Expired);
+    assert_eq!(guard.release().await?, Released::AlreadyLost);
+    Ok(())
+}
+
+#[tokio::test]
+async fn max_hold_ends_a_lease_that_is_renewed() -> Outcome {
+    let clock = TestClock::new();
+    let locks = Locks::memory_on(clock.clone());
+    let job = locks.mutex("job").max_hold(45 * SECOND);
+    let guard = job.lock().await?;
+    for _ in 0..5 {
+        clock.advance(9 * SECOND);
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(guard.lost().await, Standing::Lost(leasehold::Loss::MaxHold)));
+    drop(job.lock().await?);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_of_the_user_does_not_end_a_wait() -> Outcome {
+    let locks = Locks::memory();
+    let job = locks.mutex("job");
+    let guard = job.lock().await?;
+    let waiter = tokio::spawn(job.lock().within(3600 * SECOND).into_future());
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    drop(guard);
+    waiter.await.expect("no panic")?;
+    Ok(())
+}
+
+#[test]
+fn futures_need_no_runtime_around_them() {
+    let locks = Locks::memory();
+    let job = locks.mutex("job");
+    let guard = block_on(job.lock().into_future()).expect("free");
+    let waiter = std::thread::spawn({
+        let job = job.clone();
+        move || block_on(job.lock().into_future()).expect("handed over").fence()
+    });
+    while block_on(job.status()).expect("status").waiters.is_empty() {
+        std::thread::yield_now();
+    }
+    let fence = guard.fence();
+    drop(guard);
+    assert!(waiter.join().expect("no panic") > fence);
+}
+
+#[test]
+fn a_runtime_whose_workers_are_all_blocked_keeps_its_lease() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
+    let locks = Locks::memory();
+    let ttl = Duration::from_millis(300);
+    runtime.block_on(async {
+        let guard = locks.mutex("job").ttl(ttl).lock().await.expect("free");
+        let deadline = guard.deadline();
+        #[expect(clippy::disallowed_methods, reason = "this worker is to be blocked")]
+        std::thread::sleep(2 * ttl);
+        assert!(guard.deadline() > deadline, "renewed meanwhile");
+        guard.check().expect("still ours");
+    });
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut cx = std::task::Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut cx) {
+            std::task::Poll::Ready(value) => return value,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
