@@ -202,7 +202,7 @@ impl Hand<'_> {
         }
         if let Some(seat) = self.state.waiter_mut(id) {
             seat.expires = seat.expires.max(expires);
-            return self.busy(id);
+            return self.busy(id, claim.ticket.mode);
         }
         let seat = Seat::new(&claim, session, self.now);
         if self.state.queue.is_empty() && self.state.has_room(seat.mode, self.now) {
@@ -212,15 +212,15 @@ impl Hand<'_> {
         if matches!(claim.stance, Stance::Wait { .. }) {
             self.state.queue.push_back(seat);
         }
-        self.busy(id)
+        self.busy(id, claim.ticket.mode)
     }
 
-    fn busy(&self, id: LeaseId) -> Answer {
+    fn busy(&self, id: LeaseId, mode: Mode) -> Answer {
         let at = self.state.queue.iter().position(|seat| seat.id == id);
         let ahead = self.state.queue.iter().take(at.unwrap_or(usize::MAX));
         // Whoever is not the head has nothing to look for before the head had
         // its chance; this keeps an expiry from waking the whole queue.
-        let look = ahead.map(|seat| seat.expires).fold(self.state.opens_at(), Moment::max);
+        let look = ahead.map(|seat| seat.expires).fold(self.state.opens_at(mode), Moment::max);
         Answer::Busy {
             holder: self.state.holders.first().map(|lease| lease.holder(self.now)),
             recheck_in: look.since(self.now),
@@ -369,19 +369,25 @@ impl State {
     }
 
     fn has_room(&self, mode: Mode, now: Moment) -> bool {
+        self.closed_until <= now && self.fits(mode)
+    }
+
+    fn fits(&self, mode: Mode) -> bool {
         let mut held = self.holders.iter().map(|lease| lease.seat.mode);
-        let fits = match mode {
+        match mode {
             Mode::Exclusive | Mode::Write => self.holders.is_empty(),
             Mode::Read => held.all(|other| other == Mode::Read),
             Mode::Permits { take, of } => {
                 held.map(Mode::taken).sum::<u64>() + u64::from(take) <= u64::from(of)
             }
-        };
-        fits && self.closed_until <= now
+        }
     }
 
     /// The earliest moment at which there may be room without anyone's doing.
-    fn opens_at(&self) -> Moment {
+    fn opens_at(&self, mode: Mode) -> Moment {
+        if self.fits(mode) {
+            return self.closed_until;
+        }
         let ends = self.holders.iter().map(|lease| lease.seat.expires.after(lease.seat.delay));
         ends.min().unwrap_or_default().max(self.closed_until)
     }
