@@ -191,28 +191,31 @@ impl Hand<'_> {
     }
 
     fn acquire(&mut self, claim: Claim, session: SessionId) -> Answer {
-        let id = claim.ticket.id;
+        let (id, mode) = (claim.ticket.id, claim.ticket.mode);
         let expires = self.now.after(claim.ttl);
+        if let Some(other) = self.state.mode_of(id).filter(|own| *own != mode) {
+            return Answer::OtherKind(other);
+        }
         if let Some(lease) = self.state.holder_mut(id) {
             lease.seat.expires = lease.seat.expires.max(expires);
             return lease.granted(self.now);
         }
-        if let Some(other) = self.state.other_kind(claim.ticket.mode) {
+        if let Some(other) = self.state.other_kind(mode) {
             return Answer::OtherKind(other);
         }
         if let Some(seat) = self.state.waiter_mut(id) {
             seat.expires = seat.expires.max(expires);
-            return self.busy(id, claim.ticket.mode);
+            return self.busy(id, mode);
         }
         let seat = Seat::new(&claim, session, self.now);
-        if self.state.queue.is_empty() && self.state.has_room(seat.mode, self.now) {
+        if self.state.queue.is_empty() && self.state.has_room(mode, self.now) {
             let (fence, predecessor) = self.grant(seat);
             return Answer::Granted { fence, ttl: claim.ttl, predecessor };
         }
         if matches!(claim.stance, Stance::Wait { .. }) {
             self.state.queue.push_back(seat);
         }
-        self.busy(id, claim.ticket.mode)
+        self.busy(id, mode)
     }
 
     fn busy(&self, id: LeaseId, mode: Mode) -> Answer {
@@ -360,6 +363,11 @@ impl State {
 
     fn waiter_mut(&mut self, id: LeaseId) -> Option<&mut Seat> {
         self.queue.iter_mut().find(|seat| seat.id == id)
+    }
+
+    fn mode_of(&self, id: LeaseId) -> Option<Mode> {
+        let held = self.holders.iter().map(|lease| &lease.seat);
+        held.chain(&self.queue).find(|seat| seat.id == id).map(|seat| seat.mode)
     }
 
     fn other_kind(&self, mode: Mode) -> Option<Mode> {
