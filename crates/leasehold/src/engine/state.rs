@@ -137,6 +137,11 @@ struct Ended {
 pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) -> Step {
     let mut hand = Hand { state, now, fence, effects: Vec::new() };
     hand.expire();
+    // Whoever leaves the queue is not served first: it would stand between a
+    // holder that died and the next one, who must hear of it.
+    if !matches!(verb, Verb::Release { .. }) {
+        hand.serve_queue();
+    }
     let answer = match verb {
         Verb::Acquire { claim, session } => hand.acquire(*claim, session),
         Verb::Renew { id, ttl } => hand.renew(id, ttl),
@@ -168,7 +173,6 @@ impl Hand<'_> {
             self.state.end(lease, Predecessor::Expired, at, None);
         }
         self.state.queue.retain(|seat| seat.expires > now);
-        self.serve_queue();
     }
 
     fn serve_queue(&mut self) {
