@@ -166,7 +166,9 @@ impl Hand<'_> {
     fn expire(&mut self) {
         let now = self.now;
         let lapsed = self.state.holders.extract_if(.., |lease| lease.seat.expires <= now);
-        for lease in lapsed.collect::<Vec<_>>() {
+        let mut lapsed: Vec<Lease> = lapsed.collect();
+        lapsed.sort_by_key(|lease| lease.seat.expires);
+        for lease in lapsed {
             let closed = lease.seat.expires.after(lease.seat.delay);
             let at = lease.seat.expires;
             self.state.closed_until = self.state.closed_until.max(closed);
