@@ -407,7 +407,7 @@ impl State {
     }
 
     fn end(&mut self, lease: Lease, how: Predecessor, at: Moment, remark: Option<Arc<str>>) {
-        let linger = LINGER.max(lease.seat.ttl * 2);
+        let linger = LINGER.max(lease.seat.ttl.saturating_mul(2));
         self.last =
             Some(Ended { owner: lease.seat.owner, fence: lease.fence, how, at, remark, linger });
     }
