@@ -135,8 +135,8 @@ struct Ended {
 
 /// Takes one step. `fence` is the last fence given out in the namespace.
 pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) -> Step {
+    state.expire(now);
     let mut hand = Hand { state, now, fence, effects: Vec::new() };
-    hand.expire();
     // Whoever leaves the queue is not served first: it would stand between a
     // holder that died and the next one, who must hear of it.
     if !matches!(verb, Verb::Release { .. }) {
@@ -163,20 +163,6 @@ struct Hand<'a> {
 }
 
 impl Hand<'_> {
-    fn expire(&mut self) {
-        let now = self.now;
-        let lapsed = self.state.holders.extract_if(.., |lease| lease.seat.expires <= now);
-        let mut lapsed: Vec<Lease> = lapsed.collect();
-        lapsed.sort_by_key(|lease| lease.seat.expires);
-        for lease in lapsed {
-            let closed = lease.seat.expires.after(lease.seat.delay);
-            let at = lease.seat.expires;
-            self.state.closed_until = self.state.closed_until.max(closed);
-            self.state.end(lease, Predecessor::Expired, at, None);
-        }
-        self.state.queue.retain(|seat| seat.expires > now);
-    }
-
     fn serve_queue(&mut self) {
         while let Some(head) = self.state.queue.front()
             && self.state.has_room(head.mode, self.now)
@@ -347,20 +333,33 @@ impl State {
 
     /// What others may see.
     pub(crate) fn status(&self, name: Name, now: Moment) -> Status {
+        let mut seen = self.clone();
+        seen.expire(now);
         let mut status = Status::new(name);
-        let alive = self.holders.iter().filter(|lease| lease.seat.expires > now);
-        status.holders = alive.map(|lease| lease.held(now)).collect();
-        let waiting = self.queue.iter().filter(|seat| seat.expires > now);
-        status.waiters = waiting.map(|seat| seat.queued(now)).collect();
-        let closed = self.closed_until.since(now);
+        status.holders = seen.holders.iter().map(|lease| lease.held(now)).collect();
+        status.waiters = seen.queue.iter().map(|seat| seat.queued(now)).collect();
+        let closed = seen.closed_until.since(now);
         status.closed_for = (!closed.is_zero()).then_some(closed);
-        status.last = self.last.as_ref().map(|last| last.shown(now));
+        status.last = seen.last.as_ref().map(|last| last.shown(now));
         status
     }
 
     /// The lease with this id, as others may see it.
     pub(crate) fn held(&self, id: LeaseId, now: Moment) -> Option<Held> {
         self.holders.iter().find(|lease| lease.seat.id == id).map(|lease| lease.held(now))
+    }
+
+    fn expire(&mut self, now: Moment) {
+        let lapsed = self.holders.extract_if(.., |lease| lease.seat.expires <= now);
+        let mut lapsed: Vec<Lease> = lapsed.collect();
+        lapsed.sort_by_key(|lease| lease.seat.expires);
+        for lease in lapsed {
+            let closed = lease.seat.expires.after(lease.seat.delay);
+            let at = lease.seat.expires;
+            self.closed_until = self.closed_until.max(closed);
+            self.end(lease, Predecessor::Expired, at, None);
+        }
+        self.queue.retain(|seat| seat.expires > now);
     }
 
     fn holder_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
