@@ -291,7 +291,7 @@ impl State {
     ///
     /// An engine that renews a thousand leases by writing one row stores the
     /// expiry there, and calls this before each step. A session that is gone
-    /// has expired.
+    /// has expired; [`Moment::default`] says that nobody knows when.
     pub(crate) fn follow(&mut self, expiry: impl Fn(SessionId) -> Moment) {
         let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
         for seat in held.chain(self.queue.iter_mut()).filter(|seat| seat.session != 0) {
@@ -352,11 +352,10 @@ impl State {
     fn expire(&mut self, now: Moment) {
         let lapsed = self.holders.extract_if(.., |lease| lease.seat.expires <= now);
         let mut lapsed: Vec<Lease> = lapsed.collect();
-        lapsed.sort_by_key(|lease| lease.seat.expires);
+        lapsed.sort_by_key(|lease| lease.seat.ended(now));
         for lease in lapsed {
-            let closed = lease.seat.expires.after(lease.seat.delay);
-            let at = lease.seat.expires;
-            self.closed_until = self.closed_until.max(closed);
+            let at = lease.seat.ended(now);
+            self.closed_until = self.closed_until.max(at.after(lease.seat.delay));
             self.end(lease, Predecessor::Expired, at, None);
         }
         self.queue.retain(|seat| seat.expires > now);
@@ -425,6 +424,12 @@ impl Seat {
             since: now,
             expires: now.after(claim.ttl),
         }
+    }
+
+    /// When it expired, given that it did. A session that is gone may not say
+    /// when; then it is now, so that no lock delay is cut short.
+    fn ended(&self, now: Moment) -> Moment {
+        if self.expires < self.since { now } else { self.expires }
     }
 
     fn queued(&self, now: Moment) -> Queued {
