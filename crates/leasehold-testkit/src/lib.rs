@@ -8,6 +8,7 @@
 //! | [`grant`] | a lease's whole life, put together from its events |
 //! | [`register`] | a resource that checks fences, shared by many processes |
 //! | [`check`] | the checkers that read both and name the two operations that clash |
+//! | [`sweep`] | drops a future at every point where it can be dropped |
 //! | [`narrow`] | which engines this run was told to test |
 //!
 //! Nothing here stands in for a server, and nothing is skipped in silence.
@@ -24,8 +25,10 @@ pub mod narrow;
 pub mod proxy;
 pub mod register;
 pub mod server;
+pub mod sweep;
 
 pub use history::{History, Recorder};
 pub use proxy::{Fault, FaultProxy, Way};
 pub use register::Register;
 pub use server::Server;
+pub use sweep::Sweep;
