@@ -132,6 +132,8 @@ pub(crate) enum Delivery {
 
 /// Carries out a request and puts what came of it into the parcel.
 pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parcel<Delivery>>) {
+    // The last handle waits for what a dropped future leaves to be done.
+    let _counted = core.errands.begin();
     let seeker = Seeker { core: &core, request: &request, parcel: &parcel };
     let sought = seeker.seek().await;
     let granted = matches!(sought, Ok(Some(_)));

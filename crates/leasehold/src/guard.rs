@@ -11,6 +11,7 @@ use crate::clock::Moment;
 use crate::engine::Loss;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Hold, Standing};
+use crate::keeper::{no_answer, settle};
 use crate::name::Name;
 use crate::parcel::Errand;
 
@@ -174,9 +175,9 @@ impl Guard {
 async fn extend(core: &Arc<crate::core::Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()> {
     hold.turn().await;
     let answer = core.engine.renew(vec![hold.refresh(ttl)]).await.pop();
-    let answer = answer.unwrap_or(Renewal::Gone);
+    let answer = answer.unwrap_or_else(no_answer);
     let failed = if let Renewal::Unknown(error) = &answer { Some(error.clone()) } else { None };
-    crate::keeper::settle(core, hold, answer);
+    settle(core, hold, answer);
     hold.end_turn();
     core.schedule.keep(hold);
     match (failed, hold.standing()) {

@@ -255,6 +255,7 @@ impl Hand<'_> {
         if claim.stance == Stance::Try {
             // A try leaves nothing behind, not even what a wait left before.
             self.state.queue.retain(|seat| seat.id != id);
+            self.serve_queue();
         } else if let Some(seat) = self.state.waiter_mut(id) {
             seat.expires = seat.expires.max(expires);
             return self.busy(id, mode);
