@@ -2,5 +2,6 @@
 pub mod claim;
 pub mod clock;
 pub mod engine;
+pub mod engines;
 pub mod error;
 pub mod name;

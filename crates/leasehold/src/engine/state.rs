@@ -397,7 +397,7 @@ impl State {
     }
 
     /// The earliest moment at which there may be room without anyone's doing.
-    fn opens_at(&self) -> Moment {
+    pub(crate) fn opens_at(&self) -> Moment {
         let ends = self.holders.iter().map(|lease| lease.seat.expires.after(lease.seat.delay));
         ends.min().unwrap_or_default().max(self.closed_until)
     }

@@ -1,0 +1,4 @@
+//! What stores leases.
+
+#[cfg(feature = "sqlite")]
+pub mod sql;
