@@ -273,7 +273,7 @@ async fn compare(script: Vec<Move>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn the_engine_answers_as_the_pure_core_does(script in moves()) {
         tokio::runtime::Builder::new_current_thread()

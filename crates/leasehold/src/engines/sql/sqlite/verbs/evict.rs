@@ -53,9 +53,11 @@ impl Act for Evict {
 
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Evicted> {
         let mut page = ledger.load(&self.0.name)?;
+        let from = ledger.deeds.effects.len();
+        // Whoever gets its turn just now is among the holders to be shown.
+        ledger.step(&mut page, Verb::Tick)?;
         let before = page.state.clone();
         let remark = Arc::from(format!("{}: {}", self.0.actor, self.0.reason));
-        let from = ledger.deeds.effects.len();
         let answer = ledger.step(&mut page, Verb::Evict { target: self.0.target, remark })?;
         ledger.save(page)?;
         self.tell(ledger, from)?;
