@@ -30,6 +30,7 @@ pub use hold::Standing;
 pub use locks::Locks;
 pub use name::{NAME_MAX, NAMESPACE_MAX, Name, Namespace};
 pub use open::{Opening, open};
+pub use recipes::all::{All, Guards, LockAll};
 pub use recipes::asker::Lock;
 pub use recipes::mutex::Mutex;
 pub use recipes::rwlock::RwLock;
