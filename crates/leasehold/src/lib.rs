@@ -16,6 +16,7 @@ mod keeper;
 mod locks;
 mod name;
 mod open;
+mod owners;
 mod parcel;
 mod recipes;
 mod schedule;

@@ -67,6 +67,7 @@ impl Asker {
             name: self.name()?,
             mode,
             owner: self.owner.clone(),
+            reentrant: self.locks.is_owned(),
             terms: self.terms,
             meta: self.meta.clone(),
             fair: self.fair,
