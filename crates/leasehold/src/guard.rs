@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::engine::Loss;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::hold::{Hold, Standing};
 use crate::keeper::{no_answer, settle};
 use crate::name::Name;
@@ -239,11 +239,6 @@ async fn extend(core: &Arc<Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()>
 }
 
 async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
-    if !core.engine.profile().convert {
-        let scheme = core.engine.profile().scheme;
-        let text = format!("the {scheme} engine cannot convert a lease; release and lock anew");
-        return Err(Error::new(ErrorKind::Unsupported, text));
-    }
     hold.turn().await;
     let converted = core.engine.convert(hold.ticket(), to).await;
     if let Ok(Renewal::Held { .. }) = converted {
@@ -253,7 +248,7 @@ async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
     let answer = converted.unwrap_or_else(Renewal::Unknown);
     match refused {
         // Refused, not failed: the lease is as it was.
-        Some(error) if error.kind() == ErrorKind::Invalid => {
+        Some(error) if error.outcome() == Outcome::NotApplied => {
             hold.end_turn();
             Err(error)
         }

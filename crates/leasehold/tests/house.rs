@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["claim"],
     &["engine"],
     &["url"],
-    &["engines"],
+    &["engines", "layers"],
     &["hold", "gate", "parcel", "home"],
     &["schedule", "owners"],
     &["core"],
