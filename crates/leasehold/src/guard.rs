@@ -125,6 +125,29 @@ impl Guard {
         }
     }
 
+    /// Runs `work` under this lease, then releases it. If the lease is lost
+    /// meanwhile, the work is dropped at its next await point.
+    ///
+    /// # Errors
+    ///
+    /// `Lost` if the lease ended before the work.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, then gives the lease back.
+    #[expect(clippy::future_not_send, reason = "as Send as the work it is given")]
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&Self) -> T) -> Result<T> {
+        let done = tokio::select! {
+            biased;
+            _ = self.lost() => None,
+            done = work(&self) => Some(done),
+        };
+        match done {
+            Some(done) => self.release_as_held().await.map(|()| done),
+            None => self.check().and_then(|()| Err(lost(self.name(), &Loss::Gone))),
+        }
+    }
+
     /// Makes the lease run for at least `ttl` from now: for fixed leases.
     ///
     /// # Errors
@@ -165,6 +188,16 @@ impl Guard {
             drop(counted);
         });
         released.await
+    }
+
+    /// Releases, and takes it for an error if there was nothing to release:
+    /// the work may have gone on after the lease.
+    async fn release_as_held(self) -> Result<()> {
+        let name = self.name().clone();
+        match self.release().await? {
+            Released::Released => Ok(()),
+            Released::AlreadyLost => Err(lost(&name, &Loss::Expired)),
+        }
     }
 
     const fn hold(&self) -> &Arc<Hold> {
