@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Busy, Claim, Holder, META_MAX, Mode, Owner, Stance, Ticket, Verdict, Wake};
+use crate::claim::{
+    Busy, Claim, Holder, META_MAX, Mode, Owner, Stance, Ticket, Verdict, Wake, rounded,
+};
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::engine::Profile;
@@ -57,6 +59,12 @@ impl Request {
         }
         if self.terms.lock_delay > Duration::ZERO && !profile.lock_delay {
             return Err(unsupported(profile, "has no lock_delay".into()));
+        }
+        if self.terms.hold_at_least > Duration::ZERO && !profile.keep_closed {
+            return Err(unsupported(
+                profile,
+                "cannot hold_at_least: a release opens the name".into(),
+            ));
         }
         if self.meta.as_ref().is_some_and(|meta| meta.len() > META_MAX) {
             return Err(Error::invalid(format!("meta is longer than {META_MAX} bytes")));
@@ -336,11 +344,8 @@ impl Seeker<'_> {
     }
 
     fn timed_out(&self, holder: Option<&Holder>) -> Error {
-        let waited = round(self.core.clock.now().since(self.since()));
-        let held = holder.map_or_else(String::new, |holder| {
-            let held = round(holder.held_for);
-            format!(", held by {} (fence {}) for {held:?}", holder.label, holder.fence)
-        });
+        let waited = rounded(self.core.clock.now().since(self.since()));
+        let held = holder.map_or_else(String::new, |holder| format!(", held by {holder}"));
         let name = self.request.name.as_str();
         Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}{held}"))
     }
@@ -354,9 +359,4 @@ impl Seeker<'_> {
 /// The user has dropped the future; nobody will read this.
 fn abandoned() -> Error {
     Error::new(ErrorKind::TimedOut, "the caller has gone")
-}
-
-/// For people: no more digits than they can use.
-fn round(span: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }

@@ -70,10 +70,9 @@ pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Mom
     match answer {
         Renewal::Held { ttl, sent_at } if hold.is_held() => hold.renewed(sent_at, ttl, drift),
         Renewal::Queued(place) => hold.placed(place, drift),
-        Renewal::Granted(grant) if hold.is_held() => hold.renewed(grant.sent_at, grant.ttl, drift),
         Renewal::Gone if hold.is_held() => core.lose(hold, Loss::Gone),
         // A waiter whose lease or place has changed asks for itself.
-        Renewal::Held { .. } | Renewal::Granted(_) | Renewal::Gone => {
+        Renewal::Held { .. } | Renewal::Gone => {
             hold.nudge();
             return core.clock.now().after(hold.terms.ttl / 3);
         }

@@ -504,7 +504,7 @@ impl Seat {
 
     fn queued(&self, now: Moment) -> Queued {
         let label = Arc::from(self.owner.label());
-        Queued { label, mode: self.mode, waiting_for: now.since(self.since) }
+        Queued { label, mode: self.mode, waiting_for: Some(now.since(self.since)) }
     }
 }
 
@@ -515,9 +515,10 @@ impl Lease {
     }
 
     fn holder(&self, now: Moment) -> Holder {
-        let mut holder = Holder::new(self.seat.owner.label(), self.fence);
-        holder.held_for = now.since(self.seat.since);
-        holder.time_left = self.seat.expires.since(now);
+        let mut holder = Holder::new(self.seat.owner.label());
+        holder.fence = Some(self.fence);
+        holder.held_for = Some(now.since(self.seat.since));
+        holder.time_left = Some(self.seat.expires.since(now));
         holder
     }
 
@@ -525,9 +526,9 @@ impl Lease {
         Held {
             label: Arc::from(self.seat.owner.label()),
             mode: self.seat.mode,
-            fence: self.fence,
-            held_for: now.since(self.seat.since),
-            time_left: self.seat.expires.since(now),
+            fence: Some(self.fence),
+            held_for: Some(now.since(self.seat.since)),
+            time_left: Some(self.seat.expires.since(now)),
             meta: self.seat.meta.clone(),
         }
     }
