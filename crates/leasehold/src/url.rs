@@ -1,5 +1,8 @@
 //! Engine URLs.
 
+#[cfg(feature = "sqlite")]
+use std::time::Duration;
+
 use crate::error::{Error, Result};
 
 /// `scheme:rest?key=value&key=value`, percent-decoded.
@@ -44,6 +47,36 @@ impl Options {
         match (values.next(), values.next()) {
             (_, Some(_)) => Err(Error::invalid(format!("option {key:?} is given twice"))),
             (value, None) => Ok(value.map(String::as_str)),
+        }
+    }
+
+    /// A time span: a number with `ms`, `s`, `m` or `h`.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>> {
+        let Some(text) = self.get(key)? else { return Ok(None) };
+        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let unit = match &text[digits..] {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => 0,
+        };
+        match text[..digits].parse::<u64>().ok().and_then(|count| count.checked_mul(unit)) {
+            Some(millis) if unit > 0 => Ok(Some(Duration::from_millis(millis))),
+            _ => Err(Error::invalid(format!(
+                "option {key:?} takes a time such as 500ms, 5s, 10m or 1h"
+            ))),
+        }
+    }
+
+    /// A choice between yes and no; no unless given.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn flag(&self, key: &str) -> Result<bool> {
+        match self.get(key)? {
+            None | Some("false" | "no" | "0") => Ok(false),
+            Some("" | "true" | "yes" | "1") => Ok(true),
+            Some(_) => Err(Error::invalid(format!("option {key:?} takes true or false"))),
         }
     }
 
@@ -98,6 +131,21 @@ mod tests {
         assert_eq!(error, "unknown option \"namspace\" for memory; valid options: namespace, poll");
         let twice = Options::parse("poll=1s&poll=2s").unwrap();
         assert!(twice.get("poll").unwrap_err().to_string().contains("given twice"));
+    }
+
+    #[test]
+    #[cfg(feature = "sqlite")]
+    fn spans_have_a_unit() {
+        let options =
+            Options::parse("a=500ms&b=5s&c=2h&d=5&e=s&f=-1s&g=99999999999999999999s").unwrap();
+        let get = |key| options.duration(key);
+        assert_eq!(get("a").unwrap(), Some(Duration::from_millis(500)));
+        assert_eq!(get("b").unwrap(), Some(Duration::from_secs(5)));
+        assert_eq!(get("c").unwrap(), Some(Duration::from_secs(7200)));
+        assert_eq!(get("x").unwrap(), None);
+        for bad in ["d", "e", "f", "g"] {
+            assert!(get(bad).unwrap_err().to_string().contains("500ms, 5s"), "{bad}");
+        }
     }
 
     #[test]

@@ -371,6 +371,22 @@ impl State {
         self.holders.iter().map(|lease| lease.seat.session).filter(|session| *session != 0)
     }
 
+    /// The seat with this id: its session, and what it was granted if it holds.
+    pub(crate) fn find(&self, id: LeaseId) -> Option<(SessionId, Option<(u64, Predecessor)>)> {
+        let holder = self.holders.iter().find(|lease| lease.seat.id == id);
+        if let Some(lease) = holder {
+            return Some((lease.seat.session, Some((lease.fence, lease.predecessor))));
+        }
+        self.queue.iter().find(|seat| seat.id == id).map(|seat| (seat.session, None))
+    }
+
+    /// The sessions that `id` has to wait for: those of the holders, then those
+    /// of everyone before it in the queue.
+    pub(crate) fn ahead(&self, id: LeaseId) -> impl Iterator<Item = SessionId> {
+        let queued = self.queue.iter().take_while(move |seat| seat.id != id);
+        self.holding_sessions().chain(queued.map(|seat| seat.session))
+    }
+
     /// Moves every point in time, after the clock itself has changed its zero.
     pub(crate) fn shift(&mut self, to: impl Fn(Moment) -> Moment) {
         let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
@@ -457,7 +473,7 @@ impl State {
     }
 
     /// The earliest moment at which there may be room without anyone's doing.
-    fn opens_at(&self, mode: Mode) -> Moment {
+    pub(crate) fn opens_at(&self, mode: Mode) -> Moment {
         if self.fits(mode) {
             return self.closed_until;
         }
