@@ -292,7 +292,7 @@ impl Seeker<'_> {
     async fn ask(&self, tenancy: &Tenancy, stance: Stance, until: Moment) -> Result<Verdict> {
         let hold = &tenancy.hold;
         hold.turn().await;
-        let claim = self.request.claim(hold.ticket.clone(), stance);
+        let claim = self.request.claim(hold.ticket(), stance);
         let mut asked = self.core.engine.acquire(claim);
         let verdict = tokio::select! {
             biased;
@@ -314,7 +314,7 @@ impl Seeker<'_> {
     async fn pause(&self, hold: &Hold, busy: &Busy, until: Moment) -> Result<Wake> {
         let now = self.core.clock.now();
         let look = busy.recheck_in.map_or(Moment::NEVER, |span| now.after(span.max(BREATH)));
-        let wait = self.core.engine.wait(hold.ticket.clone(), look.min(until));
+        let wait = self.core.engine.wait(hold.ticket(), look.min(until));
         tokio::select! {
             biased;
             () = self.parcel.abandoned() => Err(abandoned()),

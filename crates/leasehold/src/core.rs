@@ -82,7 +82,7 @@ impl Core {
 
     async fn release(&self, hold: &Hold, ending: Ending) -> Result<Released> {
         hold.turn().await;
-        let released = self.engine.release(hold.ticket.clone(), ending).await;
+        let released = self.engine.release(hold.ticket(), ending).await;
         hold.end_turn();
         released
     }

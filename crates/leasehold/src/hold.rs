@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::claim::{Grant, Place, Predecessor, Refresh, Ticket};
+use crate::claim::{Grant, LeaseId, Mode, Place, Predecessor, Refresh, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::Loss;
+use crate::name::Name;
 
 /// How late a timer of the runtime may fire.
 const TIMER_SLACK: Duration = Duration::from_millis(2);
@@ -42,7 +43,8 @@ pub(crate) struct Terms {
 
 #[derive(Debug)]
 pub(crate) struct Hold {
-    pub(crate) ticket: Ticket,
+    pub(crate) id: LeaseId,
+    pub(crate) name: Name,
     pub(crate) terms: Terms,
     clock: Clock,
     facts: Mutex<Facts>,
@@ -52,6 +54,7 @@ pub(crate) struct Hold {
 #[derive(Clone, Debug)]
 struct Facts {
     phase: Phase,
+    mode: Mode,
     fence: u64,
     predecessor: Predecessor,
     since: Moment,
@@ -81,6 +84,7 @@ impl Hold {
     pub(crate) fn new(ticket: Ticket, terms: Terms, clock: Clock) -> Self {
         let facts = Facts {
             phase: Phase::Asked,
+            mode: ticket.mode,
             fence: 0,
             predecessor: Predecessor::Unknown,
             since: Moment::NEVER,
@@ -90,7 +94,21 @@ impl Hold {
             verb_under_way: false,
             look: false,
         };
-        Self { ticket, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
+        let Ticket { id, name, .. } = ticket;
+        Self { id, name, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
+    }
+
+    /// Lease id, name and present mode.
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket { id: self.id, name: self.name.clone(), mode: self.mode() }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.facts().mode
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.facts().mode = mode;
     }
 
     pub(crate) fn fence(&self) -> u64 {
@@ -280,7 +298,7 @@ impl Hold {
 
     /// What to ask the engine to keep it alive.
     pub(crate) fn refresh(&self, ttl: Duration) -> Refresh {
-        let mut refresh = Refresh::new(self.ticket.clone(), ttl);
+        let mut refresh = Refresh::new(self.ticket(), ttl);
         refresh.lock_delay = self.terms.lock_delay;
         refresh.renewed = self.terms.renewed;
         refresh

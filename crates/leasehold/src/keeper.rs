@@ -90,7 +90,7 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
         match event {
             Event::TicketLost(id, loss) => {
                 let kept = core.schedule.all();
-                kept.iter().filter(|hold| hold.ticket.id == id).for_each(|hold| {
+                kept.iter().filter(|hold| hold.id == id).for_each(|hold| {
                     core.lose(hold, loss.clone());
                 });
             }

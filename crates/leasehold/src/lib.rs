@@ -32,3 +32,5 @@ pub use name::{NAME_MAX, NAMESPACE_MAX, Name, Namespace};
 pub use open::{Opening, open};
 pub use recipes::asker::Lock;
 pub use recipes::mutex::Mutex;
+pub use recipes::rwlock::RwLock;
+pub use recipes::semaphore::Semaphore;

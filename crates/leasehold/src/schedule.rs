@@ -60,7 +60,7 @@ impl Schedule {
             return;
         }
         hold.set_due(due);
-        plan.holds.insert((due, hold.ticket.id), Arc::clone(hold));
+        plan.holds.insert((due, hold.id), Arc::clone(hold));
         if due < plan.asleep_until {
             self.alarm.notify_one();
         }
@@ -117,6 +117,6 @@ impl Schedule {
 
 impl Plan {
     fn remove(&mut self, hold: &Hold) {
-        self.holds.remove(&(hold.due(), hold.ticket.id));
+        self.holds.remove(&(hold.due(), hold.id));
     }
 }

@@ -2,3 +2,5 @@
 
 pub(crate) mod asker;
 pub(crate) mod mutex;
+pub(crate) mod rwlock;
+pub(crate) mod semaphore;
