@@ -192,7 +192,8 @@ impl Guard {
         converted.await
     }
 
-    /// Gives the lease back and says what was found.
+    /// Gives the lease back and says what was found. One of several guards of
+    /// an owner gives back its share; the lease ends with the last.
     ///
     /// # Errors
     ///
@@ -202,7 +203,8 @@ impl Guard {
     /// # Cancel safety
     ///
     /// The lease is given back even if the future is dropped.
-    pub async fn release(self) -> Result<Released> {
+    pub async fn release(mut self) -> Result<Released> {
+        self.tenancy.spent = true;
         let core = Arc::clone(&self.tenancy.core);
         let hold = Arc::clone(self.hold());
         let home = core.home.clone();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::claim::{Grant, LeaseId, Mode, Place, Predecessor, Refresh, Ticket};
+use crate::claim::{Grant, LeaseId, Mode, OwnerId, Place, Predecessor, Refresh, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::Loss;
 use crate::name::Name;
@@ -45,6 +45,8 @@ pub(crate) struct Terms {
 pub(crate) struct Hold {
     pub(crate) id: LeaseId,
     pub(crate) name: Name,
+    /// Who may re-enter it, if anyone.
+    pub(crate) owner: Option<OwnerId>,
     pub(crate) terms: Terms,
     clock: Clock,
     facts: Mutex<Facts>,
@@ -68,6 +70,10 @@ struct Facts {
     verb_under_way: bool,
     /// The waiting loop should look for itself.
     look: bool,
+    /// How long it is asked to run; grows when it is re-entered for longer.
+    ttl: Duration,
+    /// How many guards share it.
+    shares: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +87,7 @@ enum Phase {
 }
 
 impl Hold {
-    pub(crate) fn new(ticket: Ticket, terms: Terms, clock: Clock) -> Self {
+    pub(crate) fn new(ticket: Ticket, owner: Option<OwnerId>, terms: Terms, clock: Clock) -> Self {
         let facts = Facts {
             phase: Phase::Asked,
             mode: ticket.mode,
@@ -93,9 +99,11 @@ impl Hold {
             due: Moment::NEVER,
             verb_under_way: false,
             look: false,
+            ttl: terms.ttl,
+            shares: 1,
         };
         let Ticket { id, name, .. } = ticket;
-        Self { id, name, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
+        Self { id, name, owner, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
     }
 
     /// Lease id, name and present mode.
@@ -109,6 +117,35 @@ impl Hold {
 
     pub(crate) fn set_mode(&self, mode: Mode) {
         self.facts().mode = mode;
+    }
+
+    /// How long it is asked to run.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.facts().ttl
+    }
+
+    /// Makes it run for longer from the next renewal on; true if that is news.
+    pub(crate) fn raise_ttl(&self, ttl: Duration) -> bool {
+        let mut facts = self.facts();
+        let news = ttl > facts.ttl;
+        facts.ttl = facts.ttl.max(ttl);
+        news
+    }
+
+    /// Takes one more share in it; false if it is not held any more, or the
+    /// last share is on its way back.
+    pub(crate) fn share(&self) -> bool {
+        let mut facts = self.facts();
+        let alive = facts.is_held() && facts.shares > 0 && self.clock.now() < facts.deadline;
+        facts.shares += usize::from(alive);
+        alive
+    }
+
+    /// Gives one share back; true if it was the last.
+    pub(crate) fn unshare(&self) -> bool {
+        let mut facts = self.facts();
+        facts.shares = facts.shares.saturating_sub(1);
+        facts.shares == 0
     }
 
     pub(crate) fn fence(&self) -> u64 {
@@ -310,7 +347,8 @@ impl Hold {
         if !self.terms.renewed && self.is_held() {
             return Moment::NEVER;
         }
-        self.facts().confirmed.after(self.terms.ttl / 3)
+        let facts = self.facts();
+        facts.confirmed.after(facts.ttl / 3)
     }
 
     /// When to call it lost if nothing is confirmed; a place in a queue just

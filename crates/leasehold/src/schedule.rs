@@ -42,7 +42,7 @@ impl Schedule {
     /// Like [`Schedule::keep`], but lets a failed renewal rest until `earliest`.
     pub(crate) fn keep_from(&self, hold: &Arc<Hold>, earliest: Moment) {
         let renewal = if hold.is_busy() { Moment::NEVER } else { hold.renew_at() };
-        let due = self.on_point(renewal, hold.terms.ttl / 3).max(earliest).min(hold.ends_at());
+        let due = self.on_point(renewal, hold.ttl() / 3).max(earliest).min(hold.ends_at());
         self.put(hold, due);
     }
 

@@ -1,5 +1,6 @@
 //! Thin skins over a lease, written once for all engines.
 
+pub(crate) mod all;
 pub(crate) mod asker;
 pub(crate) mod mutex;
 pub(crate) mod rwlock;

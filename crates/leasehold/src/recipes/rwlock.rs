@@ -2,6 +2,7 @@
 
 use super::asker::{Asker, Lock, options};
 use crate::claim::Mode;
+use crate::engine::Status;
 use crate::error::Result;
 use crate::guard::Guard;
 use crate::locks::Locks;
@@ -104,5 +105,14 @@ impl RwLock {
     /// A dropped future leaves nothing behind.
     pub async fn try_write(&self) -> Result<Option<Guard>> {
         self.asker.try_lock(Mode::Write).await
+    }
+
+    /// Who holds it and who waits.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a bad name; the engine's error if it cannot be reached.
+    pub async fn status(&self) -> Result<Status> {
+        self.asker.status().await
     }
 }

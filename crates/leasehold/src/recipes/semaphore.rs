@@ -2,6 +2,7 @@
 
 use super::asker::{Asker, Lock, options};
 use crate::claim::Mode;
+use crate::engine::Status;
 use crate::error::Result;
 use crate::guard::Guard;
 use crate::locks::Locks;
@@ -82,5 +83,14 @@ impl Semaphore {
 
     const fn mode(&self, take: u32) -> Mode {
         Mode::Permits { take, of: self.permits }
+    }
+
+    /// Who holds it and who waits.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a bad name; the engine's error if it cannot be reached.
+    pub async fn status(&self) -> Result<Status> {
+        self.asker.status().await
     }
 }
