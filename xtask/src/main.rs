@@ -1,2 +1,78 @@
 //! `cargo xtask`: the project's own chores.
-fn main() {}
+
+// The clippy ban on clocks guards the library; here a step only tells its time.
+#![allow(clippy::disallowed_methods)]
+
+mod ci;
+mod need;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// What a chore ends with: the error says what to do next, or is empty if the
+/// chore has said so itself.
+type Done = Result<(), String>;
+
+struct Chore {
+    name: &'static str,
+    help: &'static str,
+    run: fn(&[String]) -> Done,
+}
+
+const CHORES: [Chore; 3] = [
+    Chore {
+        name: "test",
+        help: "install what the tests need, run them all, end with one summary line;\n          \
+               --engines a,b narrows them on purpose",
+        run: test::run,
+    },
+    Chore {
+        name: "ci",
+        help: "format, lints, docs and tests, as the pipeline runs them",
+        run: ci::run,
+    },
+    Chore { name: "help", help: "show this list", run: help },
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (name, rest) = args.split_first().map_or(("help", &[][..]), |(name, rest)| (name, rest));
+    let done = match CHORES.iter().find(|chore| chore.name == name) {
+        Some(chore) => (chore.run)(rest),
+        None => Err(format!("there is no chore `{name}`\n{}", list())),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            if !message.is_empty() {
+                eprintln!("{message}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help(_: &[String]) -> Done {
+    println!("{}", list());
+    Ok(())
+}
+
+fn list() -> String {
+    let rows = CHORES.iter().map(|chore| format!("  {:<6}  {}", chore.name, chore.help));
+    let rows: Vec<String> = rows.collect();
+    format!("usage: cargo xtask <chore>\n{}", rows.join("\n"))
+}
+
+/// The workspace's folder.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map_or_else(|| here.to_owned(), Path::to_owned)
+}
+
+/// The cargo that runs us, in the workspace's folder.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}

@@ -140,11 +140,13 @@ pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parce
         return;
     }
     // A future that is not polled must not keep the name from everyone else.
-    let patience = core.clock.now().after(request.terms.ttl / 3);
+    let patience = async {
+        core.clock.sleep_until(core.clock.now().after(request.terms.ttl / 3)).await;
+    };
     tokio::select! {
         biased;
         () = parcel.settled() => {}
-        () = core.clock.sleep_until(patience) => {
+        () = patience => {
             if let Some(unfetched) = parcel.take_back() {
                 drop(unfetched);
                 parcel.put(Delivery::TakenBack);
@@ -180,7 +182,7 @@ impl Seeker<'_> {
             match self.ask(&tenancy, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
                     if tenancy.hold.granted(&grant, self.core.drift(grant.ttl)) {
-                        self.core.keeper.keep(&tenancy.hold);
+                        self.core.schedule.keep(&tenancy.hold);
                         return Ok(Ok(tenancy));
                     }
                 }
@@ -247,7 +249,7 @@ impl Seeker<'_> {
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
                     let ours = hold.granted(&grant, core.drift(grant.ttl));
-                    core.keeper.keep(hold);
+                    core.schedule.keep(hold);
                     return Ok(ours);
                 }
             };
@@ -256,13 +258,13 @@ impl Seeker<'_> {
             }
             if let Some(place) = busy.place {
                 hold.placed(place, core.drift(place.ttl));
-                core.keeper.keep(hold);
+                core.schedule.keep(hold);
             }
             if core.clock.now() < until
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
                 && hold.handed_over(fence, predecessor)
             {
-                core.keeper.keep_now(hold);
+                core.schedule.keep_now(hold);
                 return Ok(true);
             }
             if core.clock.now() >= until {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -119,21 +120,29 @@ impl<'de> serde::Deserialize<'de> for LeaseId {
     }
 }
 
+/// Which process the stocks of random bits belong to; see [`new_process`].
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// A forked child must not hand out what its parent hands out: every home that
+/// starts makes the stocks of its process. (Asking for the process id each
+/// time would cost more than the rest of an uncontended lock in memory.)
+pub(crate) fn new_process() {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+}
+
 /// 128 bits from the system's generator, fetched many at a time: ids are
 /// secrets, but a system call for each would cost more than the lock itself.
 pub(crate) fn random_bits() -> u128 {
     const AT_ONCE: usize = 256;
     thread_local! {
-        static POOL: RefCell<(u32, Vec<u128>)> = const { RefCell::new((0, Vec::new())) };
+        static STOCK: RefCell<(u32, Vec<u128>)> = const { RefCell::new((0, Vec::new())) };
     }
-    POOL.with_borrow_mut(|(pid, pool)| {
-        // A forked child must not hand out what its parent hands out.
-        let here = std::process::id();
-        if *pid != here || pool.is_empty() {
-            *pid = here;
-            *pool = fresh_bits(AT_ONCE);
+    STOCK.with_borrow_mut(|(process, stock)| {
+        let here = PROCESS.load(Ordering::Relaxed);
+        if *process != here || stock.is_empty() {
+            (*process, *stock) = (here, fresh_bits(AT_ONCE));
         }
-        pool.pop().unwrap_or_else(|| fresh_bits(1)[0])
+        stock.pop().unwrap_or_else(|| fresh_bits(1)[0])
     })
 }
 

@@ -178,7 +178,7 @@ async fn extend(core: &Arc<crate::core::Core>, hold: &Arc<Hold>, ttl: Duration) 
     let failed = if let Renewal::Unknown(error) = &answer { Some(error.clone()) } else { None };
     crate::keeper::settle(core, hold, answer);
     hold.end_turn();
-    core.keeper.keep(hold);
+    core.schedule.keep(hold);
     match (failed, hold.standing()) {
         (Some(error), _) => Err(error.with("name", &hold.ticket.name)),
         (None, Standing::Lost(loss)) => Err(lost(&hold.ticket.name, &loss)),

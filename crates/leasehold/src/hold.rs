@@ -187,10 +187,11 @@ impl Hold {
             return false;
         }
         facts.confirm(grant.sent_at, grant.ttl, drift);
-        if self.clock.now() >= facts.deadline {
+        let now = self.clock.now();
+        if now >= facts.deadline {
             return false;
         }
-        facts.hold(grant.fence, grant.predecessor, self.clock.now());
+        facts.hold(grant.fence, grant.predecessor, now);
         self.changed.notify_waiters();
         true
     }
@@ -263,9 +264,11 @@ impl Hold {
 
     /// How much longer the name must stay closed after a release now.
     pub(crate) fn keep_closed(&self) -> Option<Duration> {
+        if self.terms.hold_at_least.is_zero() {
+            return None;
+        }
         let ends = self.facts().since.after(self.terms.hold_at_least);
-        let left = ends.since(self.clock.now());
-        (!self.terms.hold_at_least.is_zero() && !left.is_zero()).then_some(left)
+        Some(ends.since(self.clock.now())).filter(|left| !left.is_zero())
     }
 
     /// When the longest allowed hold is over.

@@ -71,7 +71,7 @@ pub(crate) enum Answer {
     /// It was there and is not any more.
     Released,
     /// These leases were taken away.
-    Evicted(Vec<(LeaseId, Held)>),
+    Evicted(Vec<LeaseId>),
     /// Time has passed.
     Ticked,
 }
@@ -192,8 +192,13 @@ struct Ended {
 
 /// Takes one step. `fence` is the last fence given out in the namespace.
 pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) -> Step {
+    state.expire(now);
     let mut hand = Hand { state, now, fence, effects: Vec::new() };
-    hand.expire();
+    // Whoever leaves the queue is not served first: it would stand between a
+    // holder that died and the next one, who must hear of it.
+    if !matches!(verb, Verb::Release { .. }) {
+        hand.serve_queue();
+    }
     let answer = match verb {
         Verb::Acquire { claim, session } => hand.acquire(*claim, session),
         Verb::Renew { id, ttl } => hand.renew(id, ttl),
@@ -215,19 +220,6 @@ struct Hand<'a> {
 }
 
 impl Hand<'_> {
-    fn expire(&mut self) {
-        let now = self.now;
-        let lapsed = self.state.holders.extract_if(.., |lease| lease.seat.expires <= now);
-        for lease in lapsed.collect::<Vec<_>>() {
-            let closed = lease.seat.expires.after(lease.seat.delay);
-            let at = lease.seat.expires;
-            self.state.closed_until = self.state.closed_until.max(closed);
-            self.state.end(lease, Predecessor::Expired, at, None);
-        }
-        self.state.queue.retain(|seat| seat.expires > now);
-        self.serve_queue();
-    }
-
     fn serve_queue(&mut self) {
         while let Some(head) = self.state.queue.front()
             && self.state.has_room(head.mode, self.now)
@@ -248,36 +240,39 @@ impl Hand<'_> {
     }
 
     fn acquire(&mut self, claim: Claim, session: SessionId) -> Answer {
-        let id = claim.ticket.id;
+        let (id, mode) = (claim.ticket.id, claim.ticket.mode);
         let expires = self.now.after(claim.ttl);
+        if let Some(other) = self.state.mode_of(id).filter(|own| *own != mode) {
+            return Answer::OtherKind(other);
+        }
         if let Some(lease) = self.state.holder_mut(id) {
             lease.seat.expires = lease.seat.expires.max(expires);
             return lease.granted(self.now);
         }
-        if let Some(other) = self.state.other_kind(claim.ticket.mode) {
+        if let Some(other) = self.state.other_kind(mode) {
             return Answer::OtherKind(other);
         }
         if let Some(seat) = self.state.waiter_mut(id) {
             seat.expires = seat.expires.max(expires);
-            return self.busy(id);
+            return self.busy(id, mode);
         }
         let seat = Seat::new(&claim, session, self.now);
-        if self.state.queue.is_empty() && self.state.has_room(seat.mode, self.now) {
+        if self.state.queue.is_empty() && self.state.has_room(mode, self.now) {
             let (fence, predecessor) = self.grant(seat);
             return Answer::Granted { fence, ttl: claim.ttl, predecessor };
         }
         if matches!(claim.stance, Stance::Wait { .. }) {
             self.state.queue.push_back(seat);
         }
-        self.busy(id)
+        self.busy(id, mode)
     }
 
-    fn busy(&self, id: LeaseId) -> Answer {
+    fn busy(&self, id: LeaseId, mode: Mode) -> Answer {
         let at = self.state.queue.iter().position(|seat| seat.id == id);
         let ahead = self.state.queue.iter().take(at.unwrap_or(usize::MAX));
         // Whoever is not the head has nothing to look for before the head had
         // its chance; this keeps an expiry from waking the whole queue.
-        let look = ahead.map(|seat| seat.expires).fold(self.state.opens_at(), Moment::max);
+        let look = ahead.map(|seat| seat.expires).fold(self.state.opens_at(mode), Moment::max);
         Answer::Busy {
             holder: self.state.holders.first().map(|lease| lease.holder(self.now)),
             recheck_in: look.since(self.now),
@@ -335,7 +330,7 @@ impl Hand<'_> {
             Target::All => true,
         };
         let evicted: Vec<Lease> = self.state.holders.extract_if(.., hit).collect();
-        let shown = evicted.iter().map(|lease| (lease.seat.id, lease.held(self.now))).collect();
+        let ids = evicted.iter().map(|lease| lease.seat.id).collect();
         for lease in evicted {
             let (id, session) = (lease.seat.id, lease.seat.session);
             self.effects.push(Effect::Evicted { id, session });
@@ -344,7 +339,7 @@ impl Hand<'_> {
         if target == Target::All {
             self.state.closed_until = Moment::default();
         }
-        Answer::Evicted(shown)
+        Answer::Evicted(ids)
     }
 }
 
@@ -353,7 +348,7 @@ impl State {
     ///
     /// An engine that renews a thousand leases by writing one row stores the
     /// expiry there, and calls this before each step. A session that is gone
-    /// has expired.
+    /// has expired; [`Moment::default`] says that nobody knows when.
     pub(crate) fn follow(&mut self, expiry: impl Fn(SessionId) -> Moment) {
         let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
         for seat in held.chain(self.queue.iter_mut()).filter(|seat| seat.session != 0) {
@@ -395,15 +390,32 @@ impl State {
 
     /// What others may see.
     pub(crate) fn status(&self, name: Name, now: Moment) -> Status {
+        let mut seen = self.clone();
+        seen.expire(now);
         let mut status = Status::new(name);
-        let alive = self.holders.iter().filter(|lease| lease.seat.expires > now);
-        status.holders = alive.map(|lease| lease.held(now)).collect();
-        let waiting = self.queue.iter().filter(|seat| seat.expires > now);
-        status.waiters = waiting.map(|seat| seat.queued(now)).collect();
-        let closed = self.closed_until.since(now);
+        status.holders = seen.holders.iter().map(|lease| lease.held(now)).collect();
+        status.waiters = seen.queue.iter().map(|seat| seat.queued(now)).collect();
+        let closed = seen.closed_until.since(now);
         status.closed_for = (!closed.is_zero()).then_some(closed);
-        status.last = self.last.as_ref().map(|last| last.shown(now));
+        status.last = seen.last.as_ref().map(|last| last.shown(now));
         status
+    }
+
+    /// The lease with this id, as others may see it.
+    pub(crate) fn held(&self, id: LeaseId, now: Moment) -> Option<Held> {
+        self.holders.iter().find(|lease| lease.seat.id == id).map(|lease| lease.held(now))
+    }
+
+    fn expire(&mut self, now: Moment) {
+        let lapsed = self.holders.extract_if(.., |lease| lease.seat.expires <= now);
+        let mut lapsed: Vec<Lease> = lapsed.collect();
+        lapsed.sort_by_key(|lease| lease.seat.ended(now));
+        for lease in lapsed {
+            let at = lease.seat.ended(now);
+            self.closed_until = self.closed_until.max(at.after(lease.seat.delay));
+            self.end(lease, Predecessor::Expired, at, None);
+        }
+        self.queue.retain(|seat| seat.expires > now);
     }
 
     fn holder_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
@@ -414,6 +426,11 @@ impl State {
         self.queue.iter_mut().find(|seat| seat.id == id)
     }
 
+    fn mode_of(&self, id: LeaseId) -> Option<Mode> {
+        let held = self.holders.iter().map(|lease| &lease.seat);
+        held.chain(&self.queue).find(|seat| seat.id == id).map(|seat| seat.mode)
+    }
+
     fn other_kind(&self, mode: Mode) -> Option<Mode> {
         let held = self.holders.iter().map(|lease| lease.seat.mode);
         let mut modes = held.chain(self.queue.iter().map(|seat| seat.mode));
@@ -421,25 +438,31 @@ impl State {
     }
 
     fn has_room(&self, mode: Mode, now: Moment) -> bool {
+        self.closed_until <= now && self.fits(mode)
+    }
+
+    fn fits(&self, mode: Mode) -> bool {
         let mut held = self.holders.iter().map(|lease| lease.seat.mode);
-        let fits = match mode {
+        match mode {
             Mode::Exclusive | Mode::Write => self.holders.is_empty(),
             Mode::Read => held.all(|other| other == Mode::Read),
             Mode::Permits { take, of } => {
                 held.map(Mode::taken).sum::<u64>() + u64::from(take) <= u64::from(of)
             }
-        };
-        fits && self.closed_until <= now
+        }
     }
 
     /// The earliest moment at which there may be room without anyone's doing.
-    fn opens_at(&self) -> Moment {
+    fn opens_at(&self, mode: Mode) -> Moment {
+        if self.fits(mode) {
+            return self.closed_until;
+        }
         let ends = self.holders.iter().map(|lease| lease.seat.expires.after(lease.seat.delay));
         ends.min().unwrap_or_default().max(self.closed_until)
     }
 
     fn end(&mut self, lease: Lease, how: Predecessor, at: Moment, remark: Option<Arc<str>>) {
-        let linger = LINGER.max(lease.seat.ttl * 2);
+        let linger = LINGER.max(lease.seat.ttl.saturating_mul(2));
         self.last =
             Some(Ended { owner: lease.seat.owner, fence: lease.fence, how, at, remark, linger });
     }
@@ -458,6 +481,12 @@ impl Seat {
             since: now,
             expires: now.after(claim.ttl),
         }
+    }
+
+    /// When it expired, given that it did. A session that is gone may not say
+    /// when; then it is now, so that no lock delay is cut short.
+    fn ended(&self, now: Moment) -> Moment {
+        if self.expires < self.since { now } else { self.expires }
     }
 
     fn queued(&self, now: Moment) -> Queued {

@@ -223,15 +223,16 @@ impl Engine for Memory {
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
         let verb = Verb::Evict { target: eviction.target, remark: eviction.remark() };
-        let (answer, _) = self.step(&eviction.name, verb);
-        let leases = match answer {
-            Answer::Evicted(leases) => leases,
-            _ => Vec::new(),
+        let now = self.clock.now();
+        let mut shelf = self.shelf();
+        let before = shelf.names.get(&eviction.name).map(|slot| slot.state.clone());
+        let Answer::Evicted(ids) = shelf.step(&eviction.name, verb, now) else {
+            unreachable!("an eviction is answered by whom it hit")
         };
-        for (id, _) in &leases {
-            self.bus.publish(&Event::TicketLost(*id, eviction.loss()));
-        }
-        Box::pin(ready(Ok(Evicted::new(leases.into_iter().map(|(_, held)| held).collect()))))
+        drop(shelf);
+        let leases = ids.iter().filter_map(|id| before.as_ref()?.held(*id, now)).collect();
+        ids.into_iter().for_each(|id| self.bus.publish(&Event::TicketLost(id, eviction.loss())));
+        Box::pin(ready(Ok(Evicted::new(leases))))
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {

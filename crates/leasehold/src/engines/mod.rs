@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::engine::{BoxFuture, Engine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::open::Url;
+use crate::url::Url;
 
 /// What has to be known of an engine before it is opened.
 pub(crate) struct Row {

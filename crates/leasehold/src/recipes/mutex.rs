@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::acquire::{Effort, Request};
 use crate::claim::{Mode, Owner};
-use crate::client::Locks;
 use crate::engine::{BoxFuture, Status};
 use crate::error::{Error, Result};
 use crate::guard::{Guard, lost};
 use crate::hold::{Standing, Terms};
+use crate::locks::Locks;
 use crate::name::Name;
 
 /// The ttl if none is given.
@@ -47,8 +47,18 @@ pub struct Mutex {
     fair: bool,
 }
 
+impl Locks {
+    /// A mutex on `name`: one holder at a time.
+    ///
+    /// A name that is not valid is an error of the first call that uses it.
+    #[must_use]
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.clone(), name.as_ref())
+    }
+}
+
 impl Mutex {
-    pub(crate) fn new(locks: Locks, name: &str) -> Self {
+    fn new(locks: Locks, name: &str) -> Self {
         let terms = Terms {
             ttl: TTL,
             lock_delay: Duration::ZERO,

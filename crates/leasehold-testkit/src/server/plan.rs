@@ -1,0 +1,263 @@
+//! What differs between the servers: program, arguments, ready check, URL.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Signal, geteuid};
+
+use super::ServerError;
+use super::binary::Binary;
+use super::spawn::LEASHED;
+
+const REDIS: Binary = Binary { program: "redis-server", versions: None, package: "redis-server" };
+const INITDB: Binary = postgres_binary("initdb");
+const POSTGRES: Binary = postgres_binary("postgres");
+const ETCD: Binary = Binary { program: "etcd", versions: None, package: "etcd-server" };
+/// Debian keeps the tie to the parent's death in an essential package.
+const SETPRIV: Binary = Binary { program: LEASHED[0], versions: None, package: "util-linux" };
+
+const fn postgres_binary(program: &'static str) -> Binary {
+    Binary { program, versions: Some("/usr/lib/postgresql"), package: "postgresql" }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Redis,
+    Postgres,
+    Etcd,
+}
+
+/// Which server to start, and with which further arguments.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    kind: Kind,
+    args: Vec<String>,
+}
+
+impl Plan {
+    /// A Redis that keeps nothing on disk, unless arguments say otherwise.
+    #[must_use]
+    pub const fn redis() -> Self {
+        Self { kind: Kind::Redis, args: Vec::new() }
+    }
+
+    /// A PostgreSQL that trusts loopback clients and skips fsync.
+    #[must_use]
+    pub const fn postgres() -> Self {
+        Self { kind: Kind::Postgres, args: Vec::new() }
+    }
+
+    /// An etcd cluster of one node.
+    #[must_use]
+    pub const fn etcd() -> Self {
+        Self { kind: Kind::Etcd, args: Vec::new() }
+    }
+
+    /// Adds arguments for the server's command line, after our own.
+    #[must_use]
+    pub fn args<I>(mut self, args: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    pub(super) const fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Redis => "redis-server",
+            Kind::Postgres => "postgres",
+            Kind::Etcd => "etcd",
+        }
+    }
+
+    /// etcd wants a second port for its peers, though it has none.
+    pub(super) const fn ports(&self) -> usize {
+        if matches!(self.kind, Kind::Etcd) { 2 } else { 1 }
+    }
+
+    /// On SIGTERM PostgreSQL would wait for its clients to leave.
+    pub(super) const fn stop_signal(&self) -> Signal {
+        if matches!(self.kind, Kind::Postgres) { Signal::INT } else { Signal::TERM }
+    }
+
+    pub(super) fn url(&self, addr: SocketAddr) -> String {
+        match self.kind {
+            Kind::Redis => format!("redis://{addr}/"),
+            Kind::Postgres => format!("postgres://postgres@{addr}/postgres"),
+            Kind::Etcd => format!("etcd://{addr}"),
+        }
+    }
+
+    /// Makes the data folder where the server does not do so itself.
+    pub(super) fn prepare(&self, folder: &Path) -> Result<(), ServerError> {
+        if self.kind == Kind::Postgres { init_postgres(folder) } else { Ok(()) }
+    }
+
+    pub(super) fn command(&self, folder: &Path, ports: &[u16]) -> Result<Command, ServerError> {
+        let mut command = match self.kind {
+            Kind::Redis => redis_command(folder, ports[0])?,
+            Kind::Postgres => postgres_command(folder, ports[0])?,
+            Kind::Etcd => etcd_command(folder, ports[0], ports[1])?,
+        };
+        command.args(&self.args).current_dir(folder).stdin(Stdio::null());
+        Ok(command)
+    }
+
+    pub(super) fn is_ready(&self, addr: SocketAddr) -> bool {
+        let answer = match self.kind {
+            Kind::Redis => ask(addr, b"PING\r\n", |reply| reply.starts_with(b"+PONG\r\n")),
+            // 'R' is "authentication is fine"; while it starts up it says 'E'.
+            Kind::Postgres => ask(addr, &postgres_hello(), |reply| reply.first() == Some(&b'R')),
+            Kind::Etcd => ask(addr, ETCD_HEALTH, |reply| contains(reply, b"\"health\":\"true\"")),
+        };
+        answer.unwrap_or(false)
+    }
+}
+
+fn redis_command(folder: &Path, port: u16) -> Result<Command, ServerError> {
+    let mut command = leashed(&REDIS)?;
+    command.arg("--port").arg(port.to_string()).args(["--bind", "127.0.0.1"]);
+    command.arg("--dir").arg(folder).args(["--save", "", "--appendonly", "no"]);
+    Ok(command)
+}
+
+fn etcd_command(folder: &Path, client: u16, peer: u16) -> Result<Command, ServerError> {
+    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    let mut command = leashed(&ETCD)?;
+    command.arg("--name=one").arg("--data-dir").arg(folder.join("data"));
+    command.arg(format!("--listen-client-urls={client}"));
+    command.arg(format!("--advertise-client-urls={client}"));
+    command.arg(format!("--listen-peer-urls={peer}"));
+    command.arg(format!("--initial-advertise-peer-urls={peer}"));
+    command.arg(format!("--initial-cluster=one={peer}"));
+    // Debian builds etcd for machines that it calls unsupported.
+    command.env("ETCD_UNSUPPORTED_ARCH", std::env::consts::ARCH);
+    Ok(command)
+}
+
+fn postgres_command(folder: &Path, port: u16) -> Result<Command, ServerError> {
+    let mut command = leashed(&POSTGRES)?;
+    command.arg("-D").arg(folder.join("data")).arg("-p").arg(port.to_string());
+    // SIGKILL loses no page cache, so fsync would only cost time.
+    for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"] {
+        command.arg("-c").arg(setting);
+    }
+    as_postgres(&mut command)?;
+    Ok(command)
+}
+
+fn init_postgres(folder: &Path) -> Result<(), ServerError> {
+    if let Some((user, group)) = postgres_user()? {
+        chown(folder, Some(user), Some(group))?;
+    }
+    let mut command = leashed(&INITDB)?;
+    command.arg("-D").arg(folder.join("data")).args(["-U", "postgres", "-A", "trust"]);
+    command.args(["--no-sync", "--encoding=UTF8", "--locale=C"]).current_dir(folder);
+    as_postgres(&mut command)?;
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(ServerError(format!("initdb failed ({}):\n{said}", output.status)))
+}
+
+/// The shared memory a PostgreSQL notes in its pid file, which only a polite
+/// end removes: line 7 holds its key and its id.
+pub(super) fn shared_memory(folder: &Path) -> Option<String> {
+    let note = fs::read_to_string(folder.join("data/postmaster.pid")).ok()?;
+    note.lines().nth(6)?.split_whitespace().nth(1).map(str::to_owned)
+}
+
+/// The program under the tie of spawn.rs.
+fn leashed(binary: &Binary) -> Result<Command, ServerError> {
+    let program = binary.find()?;
+    let mut command = Command::new(SETPRIV.find()?);
+    command.args(LEASHED[1..].iter().map(OsStr::new)).arg(program);
+    Ok(command)
+}
+
+/// PostgreSQL refuses to run as root.
+fn as_postgres(command: &mut Command) -> Result<(), ServerError> {
+    if let Some((user, group)) = postgres_user()? {
+        command.uid(user).gid(group);
+    }
+    Ok(())
+}
+
+/// The user to change to, or `None` where we are an ordinary user already.
+fn postgres_user() -> Result<Option<(u32, u32)>, ServerError> {
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    let users = fs::read_to_string("/etc/passwd")?;
+    let found = users.lines().find_map(|line| parse_user(line, "postgres"));
+    let missing = "there is no user `postgres`, and PostgreSQL does not run as root; \
+                   the Debian package `postgresql` makes that user";
+    found.map(Some).ok_or_else(|| ServerError(missing.into()))
+}
+
+fn parse_user(line: &str, wanted: &str) -> Option<(u32, u32)> {
+    let mut fields = line.split(':');
+    let name = fields.next()?;
+    let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+    (name == wanted).then_some((user, group))
+}
+
+const ETCD_HEALTH: &[u8] = b"GET /health HTTP/1.0\r\n\r\n";
+
+/// The protocol's start-up message, version 3.0.
+fn postgres_hello() -> Vec<u8> {
+    let body = b"\x00\x03\x00\x00user\0postgres\0database\0postgres\0\0";
+    let length = u32::try_from(body.len() + 4).expect("a short constant");
+    [&length.to_be_bytes()[..], body].concat()
+}
+
+/// Sends `request` and reads until `enough` likes the reply or it ends.
+fn ask(addr: SocketAddr, request: &[u8], enough: fn(&[u8]) -> bool) -> io::Result<bool> {
+    let patience = Duration::from_millis(500);
+    let mut stream = TcpStream::connect_timeout(&addr, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.write_all(request)?;
+    let (mut reply, mut chunk) = (Vec::new(), [0; 512]);
+    loop {
+        let count = stream.read(&mut chunk)?;
+        reply.extend_from_slice(&chunk[..count]);
+        if count == 0 || enough(&reply) {
+            return Ok(enough(&reply));
+        }
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Plan, parse_user};
+
+    #[test]
+    fn a_user_is_found_by_its_whole_name() {
+        let line = "postgres:x:105:113:PostgreSQL:/var/lib/postgresql:/bin/bash";
+        assert_eq!(parse_user(line, "postgres"), Some((105, 113)));
+        assert_eq!(parse_user(line, "post"), None);
+    }
+
+    #[test]
+    fn a_url_carries_the_address_it_is_given() {
+        let addr = "127.0.0.1:7".parse().unwrap();
+        assert_eq!(Plan::redis().url(addr), "redis://127.0.0.1:7/");
+        assert_eq!(Plan::postgres().url(addr), "postgres://postgres@127.0.0.1:7/postgres");
+        assert_eq!(Plan::etcd().url(addr), "etcd://127.0.0.1:7");
+    }
+}

@@ -1,0 +1,180 @@
+//! `cargo xtask test`: the tests, with one plain line at the end.
+
+use std::fmt;
+use std::io::{BufRead, BufReader};
+use std::process::{ChildStdout, Stdio};
+
+use crate::{Done, cargo, need};
+
+/// Every engine whose tests can be chosen.
+const ENGINES: [&str; 8] =
+    ["memory", "sqlite", "postgres", "mysql", "redis", "zookeeper", "etcd", "quorum"];
+/// How the choice reaches the tests; the testkit reads it.
+const VARIABLE: &str = "LEASEHOLD_TEST_ENGINES";
+
+pub(crate) fn run(args: &[String]) -> Done {
+    let (tally, verdict) = execute(&engines(args)?)?;
+    if let Err(why) = &verdict {
+        println!("{why}");
+    }
+    // The last line of all output, whatever the verdict.
+    println!("{tally}");
+    verdict.map_err(|_| String::new())
+}
+
+/// Installs, runs and counts.
+pub(crate) fn execute(engines: &[String]) -> Result<(Tally, Done), String> {
+    need::meet(engines)?;
+    if !engines.is_empty() {
+        println!("narrowed on purpose: only the engines {} are tested", engines.join(", "));
+    }
+    let (mut tally, succeeded) = run_cargo(engines)?;
+    let verdict = verdict(&mut tally, succeeded).map_err(str::to_owned);
+    Ok((tally, verdict))
+}
+
+/// The engines named by `--engines a,b` or `--engines=a,b`; none means all.
+fn engines(args: &[String]) -> Result<Vec<String>, String> {
+    let list = match args {
+        [] => return Ok(Vec::new()),
+        [flag, list] if flag == "--engines" => list.as_str(),
+        [flag] if flag.starts_with("--engines=") => &flag["--engines=".len()..],
+        _ => return Err(format!("`cargo xtask test` takes [--engines a,b], not {args:?}")),
+    };
+    let engines: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
+    match engines.iter().find(|name| !ENGINES.contains(&name.as_str())) {
+        Some(name) => Err(format!("there is no engine `{name}`; valid: {}", ENGINES.join(", "))),
+        None => Ok(engines),
+    }
+}
+
+/// Runs all tests, shows their output as it comes, and counts the results.
+fn run_cargo(engines: &[String]) -> Result<(Tally, bool), String> {
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--all-features", "--no-fail-fast"]);
+    // A choice that is merely left over in the environment would narrow in silence.
+    command.env_remove(VARIABLE);
+    if !engines.is_empty() {
+        command.env(VARIABLE, engines.join(","));
+    }
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| format!("cargo cannot be run: {error}"))?;
+    let tally = child.stdout.take().map(follow).unwrap_or_default();
+    let status = child.wait().map_err(|error| format!("cargo was lost: {error}"))?;
+    Ok((tally, status.success()))
+}
+
+fn follow(output: ChildStdout) -> Tally {
+    let mut tally = Tally::default();
+    // Tests may print what is not text; every line is shown as well as can be.
+    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        tally.count(&line);
+    }
+    tally
+}
+
+/// Decides; a failure that no test reported still counts as one.
+fn verdict(tally: &mut Tally, succeeded: bool) -> Result<(), &'static str> {
+    if !succeeded && tally.failed == 0 {
+        tally.failed = 1;
+        return Err("cargo failed outside of a test (it did not compile, or a test program died)");
+    }
+    if tally.failed > 0 {
+        return Err("some tests failed; their names are above");
+    }
+    if tally.passed == 0 {
+        return Err("no test ran, which proves nothing");
+    }
+    Ok(())
+}
+
+/// How many tests ended how.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+impl Tally {
+    /// Adds a line like `test result: ok. 3 passed; 0 failed; 1 ignored; ...`,
+    /// which libtest and libtest-mimic print once per test program.
+    fn count(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        let counts = result.split_once(". ").map_or("", |(_, counts)| counts);
+        for (number, what) in counts.split(';').filter_map(|it| it.trim().split_once(' ')) {
+            let number = number.parse().unwrap_or(0);
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.skipped += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { passed, failed, skipped } = self;
+        write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tally, engines, verdict};
+
+    fn tally(lines: &[&str]) -> Tally {
+        let mut tally = Tally::default();
+        lines.iter().for_each(|line| tally.count(line));
+        tally
+    }
+
+    #[test]
+    fn result_lines_of_both_harnesses_add_up() {
+        let tally = tally(&[
+            "test result: ok. 20 passed; 0 failed; 1 ignored; 0 measured; 4 filtered out; finished in 0.51s",
+            "test some::test ... ok",
+            "test result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
+        ]);
+        assert_eq!(tally, Tally { passed: 27, failed: 2, skipped: 1 });
+        assert_eq!(tally.to_string(), "27 passed, 2 failed, 1 skipped");
+    }
+
+    #[test]
+    fn lines_that_only_look_alike_do_not_count() {
+        let tally =
+            tally(&["  test result: ok. 5 passed; 0 failed", "test result: ok", "5 passed"]);
+        assert_eq!(tally, Tally::default());
+    }
+
+    #[test]
+    fn a_run_is_good_only_if_something_passed_and_nothing_failed() {
+        assert!(verdict(&mut Tally { passed: 1, ..Tally::default() }, true).is_ok());
+        assert!(verdict(&mut Tally { passed: 1, failed: 1, skipped: 0 }, false).is_err());
+        assert!(verdict(&mut Tally::default(), true).is_err());
+        assert!(verdict(&mut Tally { skipped: 9, ..Tally::default() }, true).is_err());
+    }
+
+    #[test]
+    fn a_crash_outside_of_a_test_shows_as_a_failure() {
+        let mut tally = Tally { passed: 5, ..Tally::default() };
+        assert!(verdict(&mut tally, false).is_err());
+        assert_eq!(tally.to_string(), "5 passed, 1 failed, 0 skipped");
+    }
+
+    #[test]
+    fn engines_are_checked_against_the_list() {
+        let engines =
+            |args: &[&str]| engines(&args.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        assert_eq!(engines(&[]).unwrap(), Vec::<String>::new());
+        assert_eq!(engines(&["--engines", "memory,sqlite"]).unwrap(), ["memory", "sqlite"]);
+        assert_eq!(engines(&["--engines=redis"]).unwrap(), ["redis"]);
+        assert!(engines(&["--engines", "oracle"]).unwrap_err().contains("zookeeper"));
+        assert!(engines(&["--engines", ""]).is_err());
+        assert!(engines(&["--fast"]).is_err());
+    }
+}
