@@ -39,8 +39,8 @@ pub(crate) enum Effort {
     Try,
     /// Until granted, or until this moment.
     Wait { since: Moment, until: Moment },
-    /// So many times, with pauses.
-    Attempts { count: u32, every: Duration },
+    /// So many times, with pauses, and not after this moment.
+    Attempts { count: u32, every: Duration, since: Moment, until: Moment },
 }
 
 impl Request {
@@ -132,6 +132,8 @@ pub(crate) enum Delivery {
 
 /// Carries out a request and puts what came of it into the parcel.
 pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parcel<Delivery>>) {
+    // The last handle waits for what a dropped future leaves to be done.
+    let _counted = core.errands.begin();
     let seeker = Seeker { core: &core, request: &request, parcel: &parcel };
     let sought = seeker.seek().await;
     let granted = matches!(sought, Ok(Some(_)));
@@ -166,7 +168,9 @@ impl Seeker<'_> {
         self.request.check(self.core.engine.profile())?;
         match self.request.effort {
             Effort::Try => self.try_once().await,
-            Effort::Attempts { count, every } => self.try_often(count, every).await,
+            Effort::Attempts { count, every, until, .. } => {
+                self.try_often(count, every, until).await.map(Some)
+            }
             Effort::Wait { until, .. } => self.wait(until).await.map(Some),
         }
     }
@@ -196,19 +200,21 @@ impl Seeker<'_> {
         Err(self.too_slow())
     }
 
-    async fn try_often(&self, count: u32, every: Duration) -> Result<Option<Tenancy>> {
-        let start = self.core.clock.now();
+    async fn try_often(&self, count: u32, every: Duration, until: Moment) -> Result<Tenancy> {
         let mut holder = None;
         for attempt in 0..count {
             if attempt > 0 {
-                self.rest_until(self.core.clock.now().after(every)).await?;
+                self.rest_until(self.core.clock.now().after(every).min(until)).await?;
             }
             match self.try_and_see().await? {
-                Ok(tenancy) => return Ok(Some(tenancy)),
+                Ok(tenancy) => return Ok(tenancy),
                 Err(busy) => holder = busy.holder,
             }
+            if self.core.clock.now() >= until {
+                break;
+            }
         }
-        Err(self.timed_out(start, holder.as_ref()))
+        Err(self.timed_out(holder.as_ref()))
     }
 
     async fn wait(&self, until: Moment) -> Result<Tenancy> {
@@ -230,7 +236,7 @@ impl Seeker<'_> {
             () = self.parcel.abandoned() => Err(abandoned()),
             () = self.core.clock.sleep_until(until) => {
                 let holder = self.core.gate.holder(&self.request.name);
-                Err(self.timed_out(self.since(), holder.as_ref()))
+                Err(self.timed_out(holder.as_ref()))
             }
         }
     }
@@ -268,7 +274,7 @@ impl Seeker<'_> {
                 return Ok(true);
             }
             if core.clock.now() >= until {
-                return Err(self.timed_out(self.since(), busy.holder.as_ref()));
+                return Err(self.timed_out(busy.holder.as_ref()));
             }
         }
     }
@@ -289,7 +295,7 @@ impl Seeker<'_> {
                     let _ = asked.await;
                     hold.end_turn();
                 });
-                return Err(self.timed_out(self.since(), None).unknown());
+                return Err(self.timed_out(None).unknown());
             }
         };
         hold.end_turn();
@@ -320,8 +326,8 @@ impl Seeker<'_> {
 
     fn since(&self) -> Moment {
         match self.request.effort {
-            Effort::Wait { since, .. } => since,
-            Effort::Try | Effort::Attempts { .. } => self.core.clock.now(),
+            Effort::Wait { since, .. } | Effort::Attempts { since, .. } => since,
+            Effort::Try => self.core.clock.now(),
         }
     }
 
@@ -329,8 +335,8 @@ impl Seeker<'_> {
         error.with("engine", self.core.engine.profile().scheme).with("name", &self.request.name)
     }
 
-    fn timed_out(&self, since: Moment, holder: Option<&Holder>) -> Error {
-        let waited = round(self.core.clock.now().since(since));
+    fn timed_out(&self, holder: Option<&Holder>) -> Error {
+        let waited = round(self.core.clock.now().since(self.since()));
         let held = holder.map_or_else(String::new, |holder| {
             let held = round(holder.held_for);
             format!(", held by {} (fence {}) for {held:?}", holder.label, holder.fence)

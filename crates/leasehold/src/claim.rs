@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -168,6 +168,20 @@ impl Owner {
         Self { id: random_bits(), label: tidy(label.as_ref(), LABEL_MAX).into() }
     }
 
+    /// A new identity, labelled with host, process and thread.
+    pub(crate) fn of_this_thread() -> Self {
+        match std::thread::current().name() {
+            Some(thread) => Self::new(format!("{}/{thread}", process_label())),
+            None => Self::new(process_label()),
+        }
+    }
+
+    /// The same identity under another label.
+    #[must_use]
+    pub fn labelled(&self, label: impl AsRef<str>) -> Self {
+        Self { id: self.id, ..Self::new(label) }
+    }
+
     /// What people see in `ls`, in errors and in logs.
     #[must_use]
     pub fn label(&self) -> &str {
@@ -182,9 +196,12 @@ impl fmt::Debug for Owner {
 }
 
 /// `host:process` of this process.
-pub(crate) fn process_label() -> String {
-    let host = rustix::system::uname();
-    format!("{}:{}", host.nodename().to_string_lossy(), std::process::id())
+fn process_label() -> &'static str {
+    static LABEL: OnceLock<String> = OnceLock::new();
+    LABEL.get_or_init(|| {
+        let host = rustix::system::uname();
+        format!("{}:{}", host.nodename().to_string_lossy(), std::process::id())
+    })
 }
 
 fn tidy(text: &str, most: usize) -> String {

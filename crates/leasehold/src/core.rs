@@ -42,12 +42,15 @@ impl Core {
         self.engine.profile().drift(ttl)
     }
 
-    /// The lease is lost. The engine may not know it yet, so it is told.
+    /// The lease is lost. The engine may not know it yet, so it is told. A
+    /// waiter that lost its place asks again.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, loss: Loss) {
-        let told = !matches!(loss, Loss::Expired | Loss::MaxHold);
-        let first = hold.lose(loss);
+        let untold = matches!(loss, Loss::Expired | Loss::MaxHold);
+        if !hold.lose(loss) {
+            return hold.nudge();
+        }
         self.schedule.forget(hold);
-        if first && !told {
+        if untold {
             self.spawn_release(Arc::clone(hold), Ending::new());
         }
     }

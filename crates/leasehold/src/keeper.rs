@@ -10,6 +10,7 @@ use crate::claim::Renewal;
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::engine::{Event, Events, Loss};
+use crate::error::{Error, ErrorKind};
 use crate::hold::Hold;
 
 /// The keeper's life: sleep, look, renew.
@@ -51,11 +52,16 @@ async fn renew(core: Arc<Core>, batch: Vec<Arc<Hold>>) {
     let asked = batch.iter().map(|hold| hold.refresh(hold.terms.ttl)).collect();
     let mut answers = core.engine.renew(asked).await.into_iter();
     for hold in batch {
-        let answer = answers.next().unwrap_or(Renewal::Gone);
+        let answer = answers.next().unwrap_or_else(no_answer);
         let rest = settle(&core, &hold, answer);
         hold.end_turn();
         core.schedule.keep_from(&hold, rest);
     }
+}
+
+pub(crate) fn no_answer() -> Renewal {
+    let text = "the engine left out the answer to a renewal";
+    Renewal::Unknown(Error::new(ErrorKind::Unexpected, text))
 }
 
 /// Takes in one answer; says how long to let the hold rest.
@@ -93,7 +99,11 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
             Event::Disconnected => {
                 core.schedule.all().iter().for_each(|hold| core.lose(hold, Loss::Disconnected));
             }
-            Event::Connected | Event::Reconnected | Event::RevocationAsked(_) => {}
+            // Much may have happened in the gap: ask at once.
+            Event::Reconnected => {
+                core.schedule.all().iter().for_each(|hold| core.schedule.keep_now(hold));
+            }
+            Event::Connected | Event::RevocationAsked(_) => {}
         }
     }
 }

@@ -30,4 +30,5 @@ pub use hold::Standing;
 pub use locks::Locks;
 pub use name::{NAME_MAX, NAMESPACE_MAX, Name, Namespace};
 pub use open::{Opening, open};
-pub use recipes::mutex::{Lock, Mutex};
+pub use recipes::asker::Lock;
+pub use recipes::mutex::Mutex;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::{Delivery, Effort, Request, Tenancy, deliver};
-use crate::claim::process_label;
+use crate::claim::Owner;
 use crate::client::Client;
 use crate::clock::{Clock, TestClock};
 use crate::core::Core;
@@ -33,7 +33,7 @@ use crate::parcel::Errand;
 pub struct Locks {
     client: Arc<Client>,
     namespace: Namespace,
-    label: Arc<str>,
+    label: Option<Arc<str>>,
     wait_limit: Option<Duration>,
 }
 
@@ -70,8 +70,7 @@ impl Locks {
     /// `Unavailable` if the library's thread cannot be started.
     pub fn on(engine: Arc<dyn Engine>, clock: impl Into<Clock>) -> Result<Self> {
         let client = Arc::new(Client::start(engine, clock.into())?);
-        let (namespace, label) = (Namespace::default(), process_label().into());
-        Ok(Self { client, namespace, label, wait_limit: None })
+        Ok(Self { client, namespace: Namespace::default(), label: None, wait_limit: None })
     }
 
     /// The same engine, with names of another namespace.
@@ -86,7 +85,7 @@ impl Locks {
     /// The same engine, with another label for what is asked for from here on.
     #[must_use]
     pub fn label(&self, label: impl Into<Arc<str>>) -> Self {
-        Self { label: label.into(), ..self.clone() }
+        Self { label: Some(label.into()), ..self.clone() }
     }
 
     /// The same engine, where waiting ends after `limit` unless a call says
@@ -169,8 +168,10 @@ impl Locks {
         .await
     }
 
-    pub(crate) fn own_label(&self) -> &str {
-        &self.label
+    /// A fresh owner with this handle's label: host, process and thread unless
+    /// set.
+    pub(crate) fn owner(&self) -> Owner {
+        self.label.as_ref().map_or_else(Owner::of_this_thread, Owner::new)
     }
 
     pub(crate) const fn own_wait_limit(&self) -> Option<Duration> {

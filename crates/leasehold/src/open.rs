@@ -52,7 +52,9 @@ impl Opening {
         let row = engines::find(&url.scheme)?;
         let namespace = url.options.get("namespace")?.map(str::to_owned);
         url.options.check(row.scheme, row.options)?;
-        let engine = open_at_home(row, url).await?;
+        // Held until the client has it too: an engine's tasks end with home.
+        let home = Home::find()?;
+        let engine = open_at_home(&home, row, url).await?;
         let locks = Locks::on(engine, Clock::System)?;
         namespace.map_or(Ok(locks.clone()), |namespace| locks.namespace(namespace))
     }
@@ -68,8 +70,7 @@ impl IntoFuture for Opening {
 }
 
 /// Engines keep connections and tasks, and these belong on home.
-async fn open_at_home(row: &'static Row, url: Url) -> Result<Arc<dyn Engine>> {
-    let home = Home::find()?;
+async fn open_at_home(home: &Home, row: &'static Row, url: Url) -> Result<Arc<dyn Engine>> {
     let opened = Errand::new(home.handle().clone(), |parcel| async move {
         parcel.put((row.open)(url).await);
     });

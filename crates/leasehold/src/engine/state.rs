@@ -252,7 +252,11 @@ impl Hand<'_> {
         if let Some(other) = self.state.other_kind(mode) {
             return Answer::OtherKind(other);
         }
-        if let Some(seat) = self.state.waiter_mut(id) {
+        if claim.stance == Stance::Try {
+            // A try leaves nothing behind, not even what a wait left before.
+            self.state.queue.retain(|seat| seat.id != id);
+            self.serve_queue();
+        } else if let Some(seat) = self.state.waiter_mut(id) {
             seat.expires = seat.expires.max(expires);
             return self.busy(id, mode);
         }
@@ -462,6 +466,15 @@ impl State {
     }
 
     fn end(&mut self, lease: Lease, how: Predecessor, at: Moment, remark: Option<Arc<str>>) {
+        let unclean = |last: &Ended| last.how != Predecessor::Released;
+        if lease.seat.mode == Mode::Read
+            && how == Predecessor::Released
+            && self.last.as_ref().is_some_and(unclean)
+        {
+            // A reader repairs nothing: the next writer must still hear that
+            // the last one died.
+            return;
+        }
         let linger = LINGER.max(lease.seat.ttl.saturating_mul(2));
         self.last =
             Some(Ended { owner: lease.seat.owner, fence: lease.fence, how, at, remark, linger });

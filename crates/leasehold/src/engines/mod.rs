@@ -24,7 +24,7 @@ static TABLE: [Row; 1] = [Row { scheme: "memory", built: true, options: &[], ope
 /// The engine of a scheme.
 pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
     let Some(row) = TABLE.iter().find(|row| row.scheme == scheme) else {
-        return Err(Error::invalid(format!("unknown engine scheme; valid schemes: {}", schemes())));
+        return Err(Error::invalid(format!("an engine URL starts with one of {}", schemes())));
     };
     if row.built {
         return Ok(row);

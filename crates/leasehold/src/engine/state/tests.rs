@@ -696,6 +696,18 @@ mod eviction {
     }
 
     #[test]
+    fn is_still_heard_of_after_readers_came_and_went() {
+        let mut desk = Desk::default();
+        desk.ask(A, Write);
+        desk.evict(Target::All);
+        assert_eq!(predecessor(&desk.ask(B, Read)), Predecessor::Evicted);
+        desk.release(B);
+        assert_eq!(predecessor(&desk.ask(C, Write)), Predecessor::Evicted);
+        desk.release(C);
+        assert_eq!(predecessor(&desk.ask(D, Write)), Predecessor::Released);
+    }
+
+    #[test]
     fn leaves_waiters_in_the_queue() {
         let mut desk = Desk::default();
         desk.ask(A, Exclusive);
@@ -1021,7 +1033,9 @@ mod lives {
         fn end(&mut self, who: u8, how: Predecessor, at: u64) {
             let claim = self.find(who).unwrap().clone();
             self.claims.retain(|other| other.who != who);
-            if let Some((fence, _)) = claim.granted {
+            let repairs = claim.mode != Read || how != Predecessor::Released;
+            let clean = self.last.is_none_or(|last| last.how == Predecessor::Released);
+            if let Some((fence, _)) = claim.granted.filter(|_| repairs || clean) {
                 self.last = Some(Past { fence, how, at, linger: (claim.ttl * 2).max(60) });
             }
         }
@@ -1094,8 +1108,8 @@ mod lives {
                 },
                 Op::Release { who, closed } => match self.find(who).cloned() {
                     Some(claim) => {
-                        if claim.granted.is_some() {
-                            self.closed_until = self.closed_until.max(closed.unwrap_or(0) + now);
+                        if let Some(span) = closed.filter(|_| claim.granted.is_some()) {
+                            self.closed_until = self.closed_until.max(now + span);
                         }
                         self.end(who, Predecessor::Released, now);
                         Answer::Released
@@ -1131,6 +1145,10 @@ mod lives {
             if let Some(claim) = self.find(who) {
                 if claim.mode != mode {
                     return Answer::OtherKind(claim.mode);
+                }
+                if claim.granted.is_none() && !wait {
+                    self.claims.retain(|other| other.who != who);
+                    return busy(None);
                 }
                 claim.until = claim.until.max(now + ttl);
                 let ttl = secs(claim.until - now);
