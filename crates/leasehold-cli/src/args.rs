@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::failure::{Failure, USAGE};
+use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -75,7 +75,7 @@ const JSON_STATUS: &str = "\
 /// Run a command under a lock; list, show and evict leases.
 #[derive(Parser)]
 #[command(name = "leasehold", version, after_help = EXAMPLES, max_term_width = 100)]
-#[command(disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true, subcommand_required = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -310,16 +310,15 @@ pub(crate) fn parse() -> Result<Option<Cli>, Failure> {
             let _ = error.print();
             Ok(None)
         }
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            Err(Failure::silent(USAGE))
-        }
         _ => Err(Failure::usage(one_line(&error))),
     }
 }
 
 /// What clap says in a paragraph, in a line, with what would have been right.
 fn one_line(error: &clap::Error) -> String {
+    if error.kind() == ErrorKind::MissingSubcommand {
+        return "say what to do: run, ls, show or evict; see leasehold --help".into();
+    }
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<_> = first.split_whitespace().collect();

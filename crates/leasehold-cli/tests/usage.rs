@@ -31,7 +31,7 @@ fn bad_values_say_what_is_right() {
     run(&["x", "--on-lost", "panic"]).says("term, kill, ignore");
     run(&["x", "--wait", "1s", "--no-wait"]).says("cannot be used with");
     run(&["x", "--namespace", "a b"]).says("invalid namespace \"a b\"");
-    run(&["x", "--engine", "sqlitee:/x"]).says("valid schemes: memory:");
+    run(&["x", "--engine", "sqlitee:/x"]).says("memory:, sqlite:");
     run(&["x", "--engine", "memory:?ttl=3"]).says("valid options: namespace");
 }
 
@@ -50,8 +50,7 @@ fn help_and_version_go_to_standard_output() {
     for code in ["75", "76", "69", "70", "126", "127", "128+N", "LEASEHOLD_FENCE"] {
         assert!(run.contains(code), "{code}");
     }
-    let bare = world.leasehold(&[]).outcome().expect_code(2);
-    assert!(bare.err.contains("Usage: leasehold"), "{bare:?}");
+    world.leasehold(&[]).outcome().expect_code(2).says("run, ls, show or evict");
 }
 
 #[test]
@@ -67,10 +66,21 @@ fn a_password_is_never_repeated() {
 }
 
 #[test]
-fn an_engine_that_cannot_be_opened_is_code_69() {
+fn an_engine_that_does_not_answer_is_code_69() {
+    let world = World::new();
+    world.leasehold(&["ls"]).outcome().expect_code(0);
+    let blocked = world.block_engine();
+    let run = world.run(&["x"], "echo never").outcome().expect_code(69);
+    assert_eq!(run.out, "");
+    run.says("check --engine, or try again later");
+    drop(blocked);
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_wrong_use() {
     let world = World::new();
     let none = world.leasehold(&["ls", "--engine", "sqlite:/proc/no/such/locks.db"]).outcome();
-    none.expect_code(69).says("check --engine");
+    none.expect_code(2).says("there is no folder /proc/no/such: create it first");
 }
 
 #[test]

@@ -141,9 +141,12 @@ struct Line;
 impl Line {
     fn put(&self, text: &str) {
         let size = rustix::termios::tcgetwinsize(stderr());
-        let columns = size.map_or(80, |size| usize::from(size.ws_col)).max(2);
+        let columns = match size.map(|size| size.ws_col) {
+            Ok(columns @ 2..) => usize::from(columns) - 1,
+            _ => 79,
+        };
         // A terminal that has gone needs no progress.
-        let _ = write!(stderr(), "\r\x1b[K{}", cut(text, columns - 1));
+        let _ = write!(stderr(), "\r\x1b[K{}", cut(text, columns));
     }
 }
 
