@@ -54,16 +54,20 @@ fn what_was_ignored_at_the_start_stays_ignored() {
     run.wait().expect_code(5);
 }
 
+/// One process that never forks: a parent is not stopped as long as the child
+/// that it is just starting is.
 #[test]
 fn a_stopped_command_goes_on_when_it_is_continued() {
     let world = World::new();
-    let holder = world.holder(&["x"]);
+    let run = world.run(&["x"], "echo $$ >pid; exec sleep 1000").start();
     let child = world.pid_in("pid");
-    holder.running.signal(Signal::TSTP);
+    run.signal(Signal::TSTP);
     eventually("it is stopped", || state_of(child) == Some('T'));
-    holder.running.signal(Signal::CONT);
-    eventually("it goes on", || state_of(child) != Some('T'));
-    holder.finish().expect_code(0);
+    assert_eq!(world.show("x")["free"], false, "and keeps its lock");
+    run.signal(Signal::CONT);
+    eventually("it goes on", || state_of(child) == Some('S'));
+    run.signal(Signal::TERM);
+    run.wait().expect_code(143);
 }
 
 #[test]

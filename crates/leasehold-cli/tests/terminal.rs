@@ -4,7 +4,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::util::{TestCommand, World, eventually};
+use crate::util::{TestCommand, World, eventually, state_of};
 
 /// `leasehold ARGS` on a terminal; `ARGS` as a shell reads them.
 fn on_terminal(world: &World, args: &str) -> TestCommand {
@@ -83,18 +83,18 @@ fn a_suspended_job_comes_back_with_fg() {
     let (shell, keyboard) = world.command(script).with_keyboard();
     let shell = shell.start();
     let binary = env!("CARGO_BIN_EXE_leasehold");
-    keyboard.type_in(&format!(
-        "{binary} run x --ttl 1h -- sh -c 'echo $$ >pid; while [ ! -e go ]; do sleep 0.02; done'\n"
-    ));
+    let job = "sh -c 'echo $$ >pid; read line; echo got $line >line'";
+    keyboard.type_in(&format!("{binary} run x --ttl 1h -- {job}\n"));
     let child = world.pid_in("pid");
     keyboard.type_in("\x1a");
     eventually("the shell has it", || shell.out().contains("Stopped"));
-    assert_eq!(crate::util::state_of(child), Some('T'));
+    assert_eq!(state_of(child), Some('T'));
     keyboard.type_in("fg\n");
-    eventually("it goes on", || crate::util::state_of(child) != Some('T'));
-    world.touch("go");
+    eventually("it goes on", || state_of(child) == Some('S'));
+    keyboard.type_in("typed\n");
+    eventually("it reads", || world.read("line") == "got typed\n");
     keyboard.type_in("echo code $?\n");
-    eventually("it has ended", || shell.out().contains("code 0"));
+    eventually("it has ended", || shell.out().contains("code 0\r"));
     keyboard.type_in("exit 4\n");
     shell.wait().expect_code(4);
 }

@@ -12,6 +12,7 @@
 //! renews the lease then; it may be lost before `fg`, and then the command is
 //! stopped, not continued.
 
+use std::cell::Cell;
 use std::io::{IsTerminal, stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -23,21 +24,29 @@ use rustix::termios::{tcgetpgrp, tcsetpgrp};
 pub(crate) struct Terminal {
     tty: OwnedFd,
     job: Pid,
+    /// Whether the job is known to want it.
+    wanted: Cell<bool>,
 }
 
 impl Terminal {
     /// The terminal, handed to `job` if it surely wants it.
     pub(crate) fn for_job(job: Pid) -> Option<Self> {
         let tty = stdin().as_fd().try_clone_to_owned().ok().filter(IsTerminal::is_terminal)?;
-        let terminal = Self { tty, job };
-        if stdout().is_terminal() {
-            terminal.lend();
-        }
+        let terminal = Self { tty, job, wanted: Cell::new(stdout().is_terminal()) };
+        terminal.lend_again();
         Some(terminal)
     }
 
-    /// Puts the job into the foreground if we are there: true if it is now.
+    /// Puts the job into the foreground if it wants that, and we are there.
+    pub(crate) fn lend_again(&self) {
+        if self.wanted.get() {
+            self.lend();
+        }
+    }
+
+    /// The same for a job that asks for it: true if it is there now.
     pub(crate) fn lend(&self) -> bool {
+        self.wanted.set(true);
         if self.foreground() == Some(getpgrp()) {
             self.put(self.job);
         }

@@ -105,6 +105,7 @@ impl<'a> Watch<'a> {
         let most = self.plan.until.since(Clock::System.now());
         match self.stop {
             Some(_) => SHORT_NAP,
+            None if self.plan.on_lost == OnLost::Ignore => NAP,
             None => left.min(most).clamp(SHORT_NAP, NAP),
         }
     }
@@ -146,7 +147,7 @@ impl<'a> Watch<'a> {
     /// Lets the command go on, if it still may.
     fn resume(&self) {
         if self.trouble().is_none() || self.plan.on_lost == OnLost::Ignore {
-            let _ = self.terminal.as_ref().map(Terminal::lend);
+            self.terminal.iter().for_each(Terminal::lend_again);
             self.child.signal(Signal::CONT);
         }
     }
