@@ -167,7 +167,10 @@ impl Store {
     fn serve(mut self, posts: &Receiver<Post>) {
         loop {
             match self.next(posts) {
-                Next::Batch(batch) => self.run(batch),
+                Next::Batch(batch) => {
+                    self.run(batch);
+                    self.tidy_if_late();
+                }
                 Next::Idle => self.tidy(),
                 Next::End(done, clean) => return self.end(done, clean),
             }
@@ -243,6 +246,9 @@ impl Store {
             if ledger.deeds.buried.is_empty() { Ok(()) } else { ledger.sweep().map(drop) }
         });
         let _ = self.gate.unlock();
+        if self.next_sweep.is_none() {
+            self.plan_sweep(Some(self.clock.now().after(ROUND)));
+        }
         done
     }
 
@@ -323,6 +329,14 @@ impl Store {
         self.next_sweep = self.next_sweep.into_iter().chain(at).min();
     }
 
+    /// A store that is never idle cleans up too.
+    fn tidy_if_late(&mut self) {
+        let late = |next: Moment| next.after(self.options.sweep) <= self.clock.now();
+        if self.next_sweep.is_some_and(late) {
+            self.tidy();
+        }
+    }
+
     /// What is done when there is nothing else to do.
     fn tidy(&mut self) {
         let now = self.clock.now();
@@ -364,7 +378,7 @@ impl Store {
         }
         // The last one out lets SQLite fold the log into the file.
         drop(self.db);
-        drop(done.map(|done| done.send(())));
+        let _ = done.map(|done| done.send(()));
     }
 
     /// Our sessions go, unless something is still held by them: that runs out

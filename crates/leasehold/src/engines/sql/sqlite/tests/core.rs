@@ -45,7 +45,8 @@ fn cast() -> Vec<Claim> {
     ];
     let one = |at: usize| {
         let ticket = Ticket::new(name(["a", "b", "c"][at / 3]), modes[at / 3][at % 3]);
-        let mut claim = Claim::new(ticket, Owner::new(format!("owner {at}")), secs([10, 25][at % 2]));
+        let mut claim =
+            Claim::new(ticket, Owner::new(format!("owner {at}")), secs([10, 25][at % 2]));
         claim.renewed = !matches!(at, 1 | 5 | 6);
         claim.lock_delay = if at % 4 == 0 { secs(7) } else { Duration::ZERO };
         claim
@@ -170,7 +171,9 @@ fn shown(answer: &Answer, left: Option<Duration>) -> String {
         Answer::Granted { fence, ttl, predecessor } => {
             format!("granted {fence} {:?} {predecessor:?}", left.unwrap_or(*ttl))
         }
-        Answer::Busy { holder, recheck_in, .. } => format!("busy {holder:?} {recheck_in:?} {left:?}"),
+        Answer::Busy { holder, recheck_in, .. } => {
+            format!("busy {holder:?} {recheck_in:?} {left:?}")
+        }
         Answer::OtherKind(_) => "other kind".into(),
         Answer::Held { ttl } => format!("held {ttl:?}"),
         Answer::Released => "Released".into(),

@@ -1,8 +1,8 @@
 //! Clients that die, and machines that restart.
 
+use super::super::schema::FENCE_JUMP;
 use super::*;
 use crate::claim::Predecessor;
-use super::super::schema::FENCE_JUMP;
 
 #[tokio::test]
 async fn a_dead_holder_is_noticed_at_once() {

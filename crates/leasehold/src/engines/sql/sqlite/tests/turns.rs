@@ -109,7 +109,10 @@ async fn renewing_ten_thousand_tickets_writes_one_row_per_ttl() {
     let after = count(&engine, "SELECT total_changes()").await;
     assert_eq!(after - before, 2, "one row for each ttl");
     for (at, answer) in answers.iter().enumerate() {
-        assert!(matches!(answer, Renewal::Held { ttl: left, .. } if *left == ttl(at)), "{answer:?}");
+        assert!(
+            matches!(answer, Renewal::Held { ttl: left, .. } if *left == ttl(at)),
+            "{answer:?}"
+        );
     }
 }
 
@@ -215,7 +218,8 @@ async fn odd_names_are_only_names() {
     let rig = Rig::new();
     let engine = rig.open().await;
     let long = "x".repeat(255);
-    let odd = ["%", "_", "a%", "a_", "ab", "a'b\"c`", "\\", "é", "e\u{301}", "a ", "日本", "🦀", &long];
+    let odd =
+        ["%", "_", "a%", "a_", "ab", "a'b\"c`", "\\", "é", "e\u{301}", "a ", "日本", "🦀", &long];
     for text in odd {
         take(&engine, &ticket(text)).await;
     }
