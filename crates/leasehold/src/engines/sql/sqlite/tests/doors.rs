@@ -136,7 +136,7 @@ async fn closing_leaves_no_files_and_ends_all_waits() {
     let (first, second) = (ticket("job"), ticket("job"));
     take(&a, &first).await;
     queue(&b, &second).await;
-    let wait = tokio::task::spawn(b.wait(second.clone(), Moment::NEVER));
+    let wait = Handle::current().spawn(b.wait(second.clone(), Moment::NEVER));
     tokio::task::yield_now().await;
     b.close().await.unwrap();
     assert!(matches!(wait.await.unwrap().unwrap(), Wake::Look));
