@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use super::inspect::{Held, Last, Queued, Status, Target};
 use crate::claim::{
-    Busy, Claim, Grant, Holder, LeaseId, Mode, Owner, Place, Predecessor, Released, Renewal,
-    Stance, Verdict,
+    Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Owner, Place, Predecessor, Released,
+    Renewal, Stance, Verdict,
 };
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,7 +44,7 @@ pub(crate) enum Verb {
     /// Keep a lease or a place alive.
     Renew { id: LeaseId, ttl: Duration },
     /// End a lease or leave the queue.
-    Release { id: LeaseId, keep_closed: Option<Duration> },
+    Release { id: LeaseId, ending: Ending },
     /// Turn a write lease into a read lease.
     Convert { id: LeaseId, to: Mode },
     /// Take leases away.
@@ -204,7 +204,7 @@ pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) 
     let answer = match verb {
         Verb::Acquire { claim, session } => hand.acquire(*claim, session),
         Verb::Renew { id, ttl } => hand.renew(id, ttl),
-        Verb::Release { id, keep_closed } => hand.release(id, keep_closed),
+        Verb::Release { id, ending } => hand.release(id, &ending),
         Verb::Convert { id, to } => hand.convert(id, to),
         Verb::Evict { target, remark } => hand.evict(target, &remark),
         #[cfg(any(feature = "sqlite", test))]
@@ -302,13 +302,17 @@ impl Hand<'_> {
         }
     }
 
-    fn release(&mut self, id: LeaseId, keep_closed: Option<Duration>) -> Answer {
+    fn release(&mut self, id: LeaseId, ending: &Ending) -> Answer {
         let now = self.now;
         if let Some(at) = self.state.holders.iter().position(|lease| lease.seat.id == id) {
             let lease = self.state.holders.remove(at);
-            let closed = keep_closed.map_or(Moment::default(), |span| now.after(span));
-            self.state.closed_until = self.state.closed_until.max(closed);
-            self.state.end(lease, Predecessor::Released, now, None);
+            let delay = if ending.cut_off { lease.seat.delay } else { Duration::ZERO };
+            let closed = delay.max(ending.keep_closed.unwrap_or_default());
+            if !closed.is_zero() {
+                self.state.closed_until = self.state.closed_until.max(now.after(closed));
+            }
+            let how = if ending.cut_off { Predecessor::Expired } else { Predecessor::Released };
+            self.state.end(lease, how, now, None);
             return Answer::Released;
         }
         let before = self.state.queue.len();

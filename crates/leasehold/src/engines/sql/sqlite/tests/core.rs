@@ -129,7 +129,8 @@ impl Model {
 
     fn release(&mut self, ticket: &Ticket, keep_closed: Option<Duration>) -> String {
         self.known.remove(&ticket.id);
-        shown(&self.step(&ticket.name, Verb::Release { id: ticket.id, keep_closed }), None)
+        let ending = keep_closed.map_or_else(Ending::new, Ending::closed_for);
+        shown(&self.step(&ticket.name, Verb::Release { id: ticket.id, ending }), None)
     }
 
     fn renew(&mut self, claim: &Claim) -> String {
