@@ -73,7 +73,9 @@ fn environment(guard: &Guard, label: &str) -> [(&'static str, String); 4] {
 async fn let_go(locks: &Locks, guard: Guard, args: &Run) {
     let (name, lost) = (guard.name().to_string(), guard.check().is_err());
     let by_itself = format!("it ends by itself within {}", humantime::format_duration(args.ttl));
-    match timeout(FAREWELL, guard.release()).await {
+    // Once the lease has run out there is nothing left to wait for.
+    let limit = FAREWELL.min(guard.remaining());
+    match timeout(limit, guard.release()).await {
         Ok(Ok(Released::Released)) => {}
         Ok(Ok(Released::AlreadyLost)) if lost => {}
         Ok(Ok(Released::AlreadyLost)) => {
