@@ -4,11 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Busy, Claim, Holder, META_MAX, Mode, Owner, Stance, Ticket, Verdict, Wake};
+use crate::claim::{Busy, Claim, Holder, Mode, Owner, Stance, Ticket, Verdict, Wake, rounded};
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::engine::Profile;
-use crate::engine::profile::Grants;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::{Hold, Terms};
@@ -26,6 +25,8 @@ pub(crate) struct Request {
     pub(crate) name: Name,
     pub(crate) mode: Mode,
     pub(crate) owner: Owner,
+    /// Whether the owner may take what it already holds.
+    pub(crate) reentrant: bool,
     pub(crate) terms: Terms,
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
@@ -44,24 +45,18 @@ pub(crate) enum Effort {
 }
 
 impl Request {
-    /// Refuses what the engine does not promise, before it is asked.
+    /// Refuses what no engine could do, and what the claim does not tell it.
     fn check(&self, profile: &Profile) -> Result<()> {
-        self.mode.check()?;
-        let needed = match self.mode {
-            Mode::Exclusive => Grants::Exclusive,
-            Mode::Read | Mode::Write => Grants::Shared,
-            Mode::Permits { .. } => Grants::Counted,
-        };
-        if profile.grants < needed {
-            return Err(unsupported(profile, format!("does not grant {}", self.mode)));
+        if !self.terms.hold_at_least.is_zero() && !profile.keep_closed {
+            let text = format!("the {} engine cannot keep a released name closed", profile.scheme);
+            return Err(Error::new(ErrorKind::Unsupported, text + " (hold_at_least)"));
         }
-        if self.terms.lock_delay > Duration::ZERO && !profile.lock_delay {
-            return Err(unsupported(profile, "has no lock_delay".into()));
+        match self.terms.max_hold {
+            Some(Duration::ZERO) => {
+                Err(Error::invalid("max_hold is zero: such a lease would be lost at once"))
+            }
+            _ => Ok(()),
         }
-        if self.meta.as_ref().is_some_and(|meta| meta.len() > META_MAX) {
-            return Err(Error::invalid(format!("meta is longer than {META_MAX} bytes")));
-        }
-        self.terms.check(profile)
     }
 
     fn claim(&self, ticket: Ticket, stance: Stance) -> Claim {
@@ -75,47 +70,28 @@ impl Request {
     }
 }
 
-impl Terms {
-    fn check(&self, profile: &Profile) -> Result<()> {
-        let limits = profile.limits;
-        if self.ttl < limits.ttl_min || self.ttl > limits.ttl_max {
-            return Err(Error::invalid(format!(
-                "ttl {:?} is out of range: {} takes {:?} to {:?}",
-                self.ttl, profile.scheme, limits.ttl_min, limits.ttl_max
-            )));
-        }
-        match self.max_hold {
-            Some(most) if most.is_zero() => {
-                Err(Error::invalid("max_hold is zero: such a lease would be lost at once"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn unsupported(profile: &Profile, what: String) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("the {} engine {what}", profile.scheme))
-}
-
 /// A hold that gives itself back: made before the first request leaves, so
 /// that whatever happens next, nothing stays behind.
 #[derive(Debug)]
 pub(crate) struct Tenancy {
     pub(crate) core: Arc<Core>,
     pub(crate) hold: Arc<Hold>,
+    /// Whether its share has been given back already.
+    pub(crate) spent: bool,
 }
 
 impl Tenancy {
     fn new(core: &Arc<Core>, request: &Request) -> Self {
         let ticket = Ticket::new(request.name.clone(), request.mode);
-        let hold = Arc::new(Hold::new(ticket, request.terms, core.clock.clone()));
-        Self { core: Arc::clone(core), hold }
+        let owner = request.reentrant.then_some(request.owner.id);
+        let hold = Arc::new(Hold::new(ticket, owner, request.terms, core.clock.clone()));
+        Self { core: Arc::clone(core), hold, spent: false }
     }
 }
 
 impl Drop for Tenancy {
     fn drop(&mut self) {
-        if !self.hold.has_ended() {
+        if !self.spent && self.hold.unshare() && !self.hold.has_ended() {
             self.core.end_apart(Arc::clone(&self.hold));
         }
     }
@@ -175,18 +151,43 @@ impl Seeker<'_> {
         }
     }
 
+    /// One more share in what the owner already holds.
+    fn reenter(&self) -> Result<Option<Tenancy>> {
+        let (request, core) = (self.request, self.core);
+        let countable = !matches!(request.mode, Mode::Permits { .. });
+        let found = (request.reentrant && countable)
+            .then(|| core.owners.find(request.owner.id, &request.name));
+        let Some(hold) = found.flatten() else { return Ok(None) };
+        let tenancy = Tenancy { core: Arc::clone(core), hold, spent: false };
+        let held = tenancy.hold.mode();
+        if !held.covers(request.mode) {
+            return Err(self.placed_error(Error::invalid(format!(
+                "the owner holds this name for {held} and cannot enter it again for {}",
+                request.mode
+            ))));
+        }
+        if tenancy.hold.raise_ttl(request.terms.ttl) {
+            core.schedule.keep_now(&tenancy.hold);
+        }
+        Ok(Some(tenancy))
+    }
+
     /// One claim that leaves nothing behind if it is not granted.
     async fn try_once(&self) -> Result<Option<Tenancy>> {
         Ok(self.try_and_see().await?.ok())
     }
 
     async fn try_and_see(&self) -> Result<Result<Tenancy, Busy>> {
+        if let Some(tenancy) = self.reenter()? {
+            return Ok(Ok(tenancy));
+        }
         for _ in 0..LATE_GRANTS {
             let tenancy = Tenancy::new(self.core, self.request);
             match self.ask(&tenancy, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
                     if tenancy.hold.granted(&grant, self.core.drift(grant.ttl)) {
                         self.core.schedule.keep(&tenancy.hold);
+                        self.core.owners.enter(&tenancy.hold);
                         return Ok(Ok(tenancy));
                     }
                 }
@@ -218,10 +219,19 @@ impl Seeker<'_> {
     }
 
     async fn wait(&self, until: Moment) -> Result<Tenancy> {
-        let pass = if self.request.fair { None } else { Some(self.pass(until).await?) };
+        if let Some(tenancy) = self.reenter()? {
+            return Ok(tenancy);
+        }
+        // An owner's claims pass the gate one by one, or it would wait for itself.
+        let gated = !self.request.fair || self.request.reentrant;
+        let pass = if gated { Some(self.pass(until).await?) } else { None };
+        if let Some(tenancy) = self.reenter()? {
+            return Ok(tenancy);
+        }
         for _ in 0..LATE_GRANTS {
             let tenancy = Tenancy::new(self.core, self.request);
             if self.wait_with(&tenancy, until, pass.as_ref()).await? {
+                self.core.owners.enter(&tenancy.hold);
                 return Ok(tenancy);
             }
         }
@@ -284,7 +294,7 @@ impl Seeker<'_> {
     async fn ask(&self, tenancy: &Tenancy, stance: Stance, until: Moment) -> Result<Verdict> {
         let hold = &tenancy.hold;
         hold.turn().await;
-        let claim = self.request.claim(hold.ticket.clone(), stance);
+        let claim = self.request.claim(hold.ticket(), stance);
         let mut asked = self.core.engine.acquire(claim);
         let verdict = tokio::select! {
             biased;
@@ -306,7 +316,7 @@ impl Seeker<'_> {
     async fn pause(&self, hold: &Hold, busy: &Busy, until: Moment) -> Result<Wake> {
         let now = self.core.clock.now();
         let look = busy.recheck_in.map_or(Moment::NEVER, |span| now.after(span.max(BREATH)));
-        let wait = self.core.engine.wait(hold.ticket.clone(), look.min(until));
+        let wait = self.core.engine.wait(hold.ticket(), look.min(until));
         tokio::select! {
             biased;
             () = self.parcel.abandoned() => Err(abandoned()),
@@ -336,11 +346,8 @@ impl Seeker<'_> {
     }
 
     fn timed_out(&self, holder: Option<&Holder>) -> Error {
-        let waited = round(self.core.clock.now().since(self.since()));
-        let held = holder.map_or_else(String::new, |holder| {
-            let held = round(holder.held_for);
-            format!(", held by {} (fence {}) for {held:?}", holder.label, holder.fence)
-        });
+        let waited = rounded(self.core.clock.now().since(self.since()));
+        let held = holder.map_or_else(String::new, |holder| format!(", held by {holder}"));
         let name = self.request.name.as_str();
         Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}{held}"))
     }
@@ -354,9 +361,4 @@ impl Seeker<'_> {
 /// The user has dropped the future; nobody will read this.
 fn abandoned() -> Error {
     Error::new(ErrorKind::TimedOut, "the caller has gone")
-}
-
-/// For people: no more digits than they can use.
-fn round(span: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }

@@ -48,6 +48,17 @@ impl Mode {
         }
     }
 
+    /// Whether a holder in this mode may take the name in `other` as well.
+    /// Permits are counted, so taking them twice takes more.
+    pub(crate) const fn covers(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Exclusive, Self::Exclusive)
+                | (Self::Write, Self::Write | Self::Read)
+                | (Self::Read, Self::Read)
+        )
+    }
+
     /// Whether a claim can ever be granted.
     pub(crate) fn check(self) -> Result<()> {
         match self {
@@ -152,11 +163,33 @@ fn fresh_bits(count: usize) -> Vec<u128> {
     bytes.as_chunks::<16>().0.iter().map(|chunk| u128::from_le_bytes(*chunk)).collect()
 }
 
+/// The identity of an owner: random, and never shown.
+pub(crate) type OwnerId = u128;
+
 /// Who asks: an identity that may re-enter, and a label for people to read.
+///
+/// An owner that is given to [`Locks::owned_by`](crate::Locks::owned_by) can
+/// take what it already holds: the second guard costs no request, has the same
+/// fence, and the lease ends with the last one.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let locks = leasehold::Locks::memory();
+/// use leasehold::Owner;
+///
+/// let order = locks.owned_by(&Owner::new("checkout")).mutex("order/42");
+/// let outer = order.lock().await?;
+/// let inner = order.lock().await?;
+/// assert_eq!(outer.fence(), inner.fence());
+/// drop(outer);
+/// inner.check()?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 pub struct Owner {
-    id: u128,
+    pub(crate) id: OwnerId,
     label: Arc<str>,
 }
 
@@ -310,7 +343,8 @@ pub struct Grant {
     pub fence: u64,
     /// How long the lease runs from `sent_at`; may be less than asked for.
     pub ttl: Duration,
-    /// When the request left, stamped by the engine as the bytes went out.
+    /// When the request that last proved it alive left, stamped by the engine
+    /// before the bytes went out.
     pub sent_at: Moment,
     /// How the holder before ended.
     pub predecessor: Predecessor,
@@ -355,7 +389,9 @@ pub enum Predecessor {
 pub struct Busy {
     /// Who holds the name, where the engine can tell.
     pub holder: Option<Holder>,
-    /// When it is worth to look again, even if nothing wakes the waiter.
+    /// When it is worth to look again, even if nothing wakes the waiter:
+    /// wherever time passes only when somebody asks. `None` where the server
+    /// tells.
     pub recheck_in: Option<Duration>,
     /// The place in the queue, if the claim has joined one.
     pub place: Option<Place>,
@@ -376,7 +412,7 @@ impl Busy {
 pub struct Place {
     /// How long the place is kept from `sent_at`.
     pub ttl: Duration,
-    /// When the request that joined or refreshed it left.
+    /// When the request that last proved it alive left.
     pub sent_at: Moment,
 }
 
@@ -394,28 +430,46 @@ impl Place {
 pub struct Holder {
     /// The owner's label.
     pub label: Arc<str>,
-    /// The fence of its lease.
-    pub fence: u64,
+    /// The fence of its lease, where the engine shows it.
+    pub fence: Option<u64>,
     /// How long it has held the name.
-    pub held_for: Duration,
+    pub held_for: Option<Duration>,
     /// How long its lease runs if it is not renewed.
-    pub time_left: Duration,
+    pub time_left: Option<Duration>,
 }
 
 impl Holder {
-    /// A holder, as an engine sees it.
+    /// A holder of whom only the label is known.
     #[must_use]
-    pub fn new(label: impl Into<Arc<str>>, fence: u64) -> Self {
-        let label = label.into();
-        Self { label, fence, held_for: Duration::ZERO, time_left: Duration::ZERO }
+    pub fn new(label: impl Into<Arc<str>>) -> Self {
+        Self { label: label.into(), fence: None, held_for: None, time_left: None }
     }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)?;
+        if let Some(fence) = self.fence {
+            write!(f, " (fence {fence})")?;
+        }
+        match self.held_for {
+            Some(span) => write!(f, " for {:?}", rounded(span)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// For people: no more digits than they can use.
+pub(crate) fn rounded(span: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// What ended a wait.
 #[derive(Clone, Debug)]
 pub enum Wake {
-    /// The releaser handed the lease to this ticket. It runs as long as the
-    /// place would have: from the last confirmed join or refresh.
+    /// The releaser handed the lease to this ticket, which has been told its
+    /// place. The lease runs as long as the place would have: from the last
+    /// confirmed join or refresh.
     Granted {
         /// The fencing token.
         fence: u64,
@@ -451,7 +505,7 @@ impl Refresh {
 /// What became of one ticket of a batch.
 #[derive(Clone, Debug)]
 pub enum Renewal {
-    /// Held, for `ttl` from `sent_at`.
+    /// Held, for `ttl` from `sent_at`, whatever the caller believed before.
     Held {
         /// How long the lease runs.
         ttl: Duration,
@@ -460,8 +514,6 @@ pub enum Renewal {
     },
     /// Still in the queue.
     Queued(Place),
-    /// It was queued and has been granted since.
-    Granted(Grant),
     /// Neither held nor queued.
     Gone,
     /// No answer for this ticket.

@@ -1,5 +1,7 @@
 //! Engine URLs.
 
+use std::time::Duration;
+
 use crate::error::{Error, Result};
 
 /// `scheme:rest?key=value&key=value`, percent-decoded.
@@ -27,7 +29,7 @@ pub(crate) struct Options(Vec<(String, String)>);
 
 impl Options {
     /// What every engine takes.
-    const COMMON: [&'static str; 1] = ["namespace"];
+    const COMMON: [&'static str; 2] = ["namespace", "retry"];
 
     fn parse(query: &str) -> Result<Self> {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -47,6 +49,25 @@ impl Options {
         }
     }
 
+    /// A time span: a number with `ms`, `s`, `m` or `h`.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>> {
+        let Some(text) = self.get(key)? else { return Ok(None) };
+        let wrong =
+            || Error::invalid(format!("option {key:?} takes a time such as 500ms, 5s or 1h"));
+        span(text).map(Some).ok_or_else(wrong)
+    }
+
+    /// A choice between yes and no; no unless given.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn flag(&self, key: &str) -> Result<bool> {
+        match self.get(key)? {
+            None | Some("false" | "no" | "0") => Ok(false),
+            Some("" | "true" | "yes" | "1") => Ok(true),
+            Some(_) => Err(Error::invalid(format!("option {key:?} takes true or false"))),
+        }
+    }
+
     /// Refuses what neither every engine nor this one knows.
     pub(crate) fn check(&self, scheme: &str, own: &[&str]) -> Result<()> {
         let known: Vec<&str> = Self::COMMON.iter().chain(own).copied().collect();
@@ -58,6 +79,19 @@ impl Options {
             ))),
         }
     }
+}
+
+/// A number with `ms`, `s`, `m` or `h`.
+pub(crate) fn span(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let millis: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    Some(Duration::from_millis(digits.parse::<u64>().ok()?.checked_mul(millis)?))
 }
 
 fn decode(text: &str) -> Result<String> {
@@ -95,9 +129,27 @@ mod tests {
     fn an_option_that_is_unknown_or_doubled_is_refused() {
         let options = Options::parse("namspace=x").unwrap();
         let error = options.check("memory", &["poll"]).unwrap_err().to_string();
-        assert_eq!(error, "unknown option \"namspace\" for memory; valid options: namespace, poll");
+        assert_eq!(
+            error,
+            "unknown option \"namspace\" for memory; valid options: namespace, retry, poll"
+        );
         let twice = Options::parse("poll=1s&poll=2s").unwrap();
         assert!(twice.get("poll").unwrap_err().to_string().contains("given twice"));
+    }
+
+    #[test]
+    #[cfg(feature = "sqlite")]
+    fn spans_have_a_unit() {
+        let options =
+            Options::parse("a=500ms&b=5s&c=2h&d=5&e=s&f=-1s&g=99999999999999999999s").unwrap();
+        let get = |key| options.duration(key);
+        assert_eq!(get("a").unwrap(), Some(Duration::from_millis(500)));
+        assert_eq!(get("b").unwrap(), Some(Duration::from_secs(5)));
+        assert_eq!(get("c").unwrap(), Some(Duration::from_secs(7200)));
+        assert_eq!(get("x").unwrap(), None);
+        for bad in ["d", "e", "f", "g"] {
+            assert!(get(bad).unwrap_err().to_string().contains("500ms, 5s"), "{bad}");
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub enum Liveness {
     Ttl,
     /// A session that all leases of a client share.
     Session,
-    /// An open connection.
+    /// An open connection: the server may end it before its ttl.
     Connection,
 }
 
@@ -134,6 +134,10 @@ pub struct Limits {
     pub ttl_max: Duration,
     /// The largest number of permits on one name.
     pub permits_max: u32,
+    /// The longest name in bytes.
+    pub name_max: usize,
+    /// How many leases one client can hold, where that is limited.
+    pub holders_max: Option<u32>,
 }
 
 impl Default for Limits {
@@ -142,6 +146,8 @@ impl Default for Limits {
             ttl_min: Duration::from_millis(10),
             ttl_max: Duration::from_secs(7 * 24 * 60 * 60),
             permits_max: 1_000_000,
+            name_max: crate::name::NAME_MAX,
+            holders_max: None,
         }
     }
 }
@@ -177,6 +183,10 @@ pub struct Profile {
     pub predecessor: bool,
     /// Whether it can keep an expired name closed (`lock_delay`).
     pub lock_delay: bool,
+    /// Whether it can keep a released name closed (`hold_at_least`).
+    pub keep_closed: bool,
+    /// Whether it can turn a write lease into a read lease.
+    pub convert: bool,
     /// Requests and connections.
     pub cost: Cost,
     /// What it can store.
@@ -201,6 +211,8 @@ impl Profile {
             listing: Listing::ByName,
             predecessor: false,
             lock_delay: false,
+            keep_closed: false,
+            convert: false,
             cost: Cost::ONE_TRIP,
             limits: Limits::default(),
         }
@@ -213,6 +225,56 @@ impl Profile {
         match self.clock {
             Timekeeper::Host => Duration::ZERO,
             Timekeeper::Server | Timekeeper::Quorum => ttl / 100 + Duration::from_millis(2),
+        }
+    }
+}
+
+/// Something a user may require of an engine; see [`Opening::require`].
+///
+/// Each of the promises above can be required: an engine that promises as much
+/// or more will do.
+///
+/// [`Opening::require`]: crate::Opening::require
+pub trait Promise: std::fmt::Debug {
+    /// Whether an engine with this profile keeps it.
+    fn is_kept_by(&self, profile: &Profile) -> bool;
+}
+
+macro_rules! promises {
+    ($($promise:ty => $field:ident),*) => {
+        $(impl Promise for $promise {
+            fn is_kept_by(&self, profile: &Profile) -> bool {
+                profile.$field >= *self
+            }
+        })*
+    };
+}
+
+promises!(
+    Grants => grants, Fencing => fencing, Order => order, WakeUp => wake, Reach => reach,
+    Survives => survives, Listing => listing
+);
+
+/// What the locks are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// To save work: two holders at once would be a waste, not a disaster.
+    Efficiency,
+    /// To prevent harm: leases must survive a restart of the engine, and fences
+    /// must grow so that a resource can refuse a late writer.
+    Correctness,
+}
+
+impl Promise for Purpose {
+    fn is_kept_by(&self, profile: &Profile) -> bool {
+        match self {
+            Self::Efficiency => true,
+            // What ends with the process cannot be outlived by a late writer of
+            // another one.
+            Self::Correctness => {
+                profile.fencing >= Fencing::Clocked
+                    && (profile.reach == Reach::Process || profile.survives >= Survives::Restart)
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The engines, one row each.
 
 pub(crate) mod memory;
+#[cfg(feature = "sqlite")]
+mod sql;
 
 use std::sync::Arc;
 
@@ -19,7 +21,15 @@ pub(crate) struct Row {
     pub(crate) open: fn(Url) -> BoxFuture<Result<Arc<dyn Engine>>>,
 }
 
-static TABLE: [Row; 1] = [Row { scheme: "memory", built: true, options: &[], open: open_memory }];
+static TABLE: [Row; 2] = [
+    Row { scheme: "memory", built: true, options: &[], open: open_memory },
+    Row {
+        scheme: "sqlite",
+        built: cfg!(feature = "sqlite"),
+        options: &["busy", "poll", "create_parent"],
+        open: open_sqlite,
+    },
+];
 
 /// The engine of a scheme.
 pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
@@ -29,10 +39,14 @@ pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
     if row.built {
         return Ok(row);
     }
-    Err(Error::new(
+    Err(not_built(scheme))
+}
+
+fn not_built(scheme: &str) -> Error {
+    Error::new(
         ErrorKind::Unsupported,
         format!("the {scheme} engine is not compiled in; turn on the cargo feature {scheme:?}"),
-    ))
+    )
 }
 
 /// All schemes, for people.
@@ -48,4 +62,17 @@ fn open_memory(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
         }
         Ok(Arc::new(memory::Memory::new(Clock::System)) as Arc<dyn Engine>)
     })
+}
+
+#[cfg(feature = "sqlite")]
+fn open_sqlite(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
+    Box::pin(async move {
+        let options = sql::sqlite::SqliteOptions::from_url(&url)?;
+        sql::sqlite::open(options, Clock::System).await
+    })
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_sqlite(_: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
+    Box::pin(std::future::ready(Err(not_built("sqlite"))))
 }

@@ -180,8 +180,8 @@ mod grants {
         else {
             panic!("granted twice");
         };
-        assert_eq!((&*holder.label, holder.fence), ("client 1", 1));
-        assert_eq!((holder.held_for, holder.time_left), (secs(10), secs(20)));
+        assert_eq!((&*holder.label, holder.fence), ("client 1", Some(1)));
+        assert_eq!((holder.held_for, holder.time_left), (Some(secs(10)), Some(secs(20))));
         assert_eq!((recheck_in, placed), (secs(20), Some(secs(25))));
     }
 
@@ -279,7 +279,7 @@ mod the_queue {
         desk.at(5).ask(B, Exclusive);
         desk.ask_for(C, Exclusive, 100);
         desk.at(25).release(A);
-        assert_eq!(desk.status().holders[0].time_left, secs(10));
+        assert_eq!(desk.status().holders[0].time_left, Some(secs(10)));
         desk.at(35).tick();
         assert_eq!(desk.handed_over(), [C], "a dead waiter blocks for one ttl, not two");
     }
@@ -602,7 +602,7 @@ mod conversion {
         desk.ask(D, Write);
         assert_eq!(desk.at(10).convert(A, Read), held(20));
         assert_eq!((desk.handed_over(), desk.waiting()), (vec![B, C], vec![D]));
-        assert_eq!(desk.status().holders[0].fence, 1, "it keeps its fence");
+        assert_eq!(desk.status().holders[0].fence, Some(1), "it keeps its fence");
     }
 
     #[test]
@@ -822,9 +822,12 @@ mod memory_of_a_name {
         let status = desk.at(10).status();
         let [holder] = &status.holders[..] else { panic!("{status:?}") };
         assert_eq!((&*holder.label, holder.meta.as_deref()), ("client 1", Some("nightly")));
-        assert_eq!((holder.held_for, holder.time_left), (secs(10), secs(20)));
+        assert_eq!((holder.held_for, holder.time_left), (Some(secs(10)), Some(secs(20))));
         let [waiter] = &status.waiters[..] else { panic!("{status:?}") };
-        assert_eq!((&*waiter.label, waiter.mode, waiter.waiting_for), ("client 2", Read, secs(7)));
+        assert_eq!(
+            (&*waiter.label, waiter.mode, waiter.waiting_for),
+            ("client 2", Read, Some(secs(7)))
+        );
         assert_eq!(desk.state.held(id(A), desk.now).unwrap().fence, holder.fence);
         assert!(desk.state.held(id(B), desk.now).is_none());
     }
@@ -1374,7 +1377,7 @@ mod lives {
     fn assert_busy(after: &Desk, who: u8, mode: Mode, answer: &Answer) {
         let Answer::Busy { holder, recheck_in, .. } = answer else { return };
         let eldest = after.state.holders.iter().map(|lease| lease.fence).min();
-        assert_eq!(holder.as_ref().map(|holder| holder.fence), eldest);
+        assert_eq!(holder.as_ref().and_then(|holder| holder.fence), eldest);
         let ahead = after.state.queue.iter().take_while(|seat| seat.id != id(who));
         let chance = ahead.map(|seat| seat.expires).max().unwrap_or_default();
         let latest = chance.max(after.served_at(who, mode));
@@ -1386,7 +1389,7 @@ mod lives {
         let status = desk.status();
         let shown: Vec<_> = status.holders.iter().map(|h| (h.fence, h.mode, h.time_left)).collect();
         let left = |claim: &Claimed| secs(claim.until - model.now);
-        let of = |c: Claimed| (c.granted.unwrap().0, c.mode, left(&c));
+        let of = |c: Claimed| (Some(c.granted.unwrap().0), c.mode, Some(left(&c)));
         assert_eq!(shown, model.by_fence().into_iter().map(of).collect::<Vec<_>>());
         let queue: Vec<u8> = model.queue().iter().map(|claim| claim.who).collect();
         assert_eq!(desk.waiting(), queue);
