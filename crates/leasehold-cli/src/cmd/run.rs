@@ -22,6 +22,8 @@ use crate::{engine, who};
 
 /// How long an unreachable engine may delay the end.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How long it may take to let go of the engine.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
@@ -85,5 +87,5 @@ async fn let_go(locks: &Locks, guard: Guard, args: &Run) {
         Err(_) => tell(&format!("no answer to the release of {name:?}; {by_itself}")),
     }
     // What could not be given back has just been told.
-    let _ = locks.shutdown(Duration::from_secs(1)).await;
+    let _ = timeout(2 * LAST_WORDS, locks.shutdown(LAST_WORDS)).await;
 }
