@@ -76,7 +76,7 @@ async fn let_go(locks: &Locks, guard: Guard, args: &Run) {
     let (name, lost) = (guard.name().to_string(), guard.check().is_err());
     let by_itself = format!("it ends by itself within {}", humantime::format_duration(args.ttl));
     // Once the lease has run out there is nothing left to wait for.
-    let limit = FAREWELL.min(guard.remaining());
+    let limit = FAREWELL.min(guard.remaining() + LAST_WORDS);
     match timeout(limit, guard.release()).await {
         Ok(Ok(Released::Released)) => {}
         Ok(Ok(Released::AlreadyLost)) if lost => {}
