@@ -54,9 +54,9 @@ pub(crate) struct HeldJson<'a> {
     label: &'a str,
     #[serde(flatten)]
     mode: ModeJson,
-    fence: u64,
-    held_seconds: f64,
-    left_seconds: f64,
+    fence: Option<u64>,
+    held_seconds: Option<f64>,
+    left_seconds: Option<f64>,
     meta: Option<&'a str>,
 }
 
@@ -65,7 +65,7 @@ struct QueuedJson<'a> {
     label: &'a str,
     #[serde(flatten)]
     mode: ModeJson,
-    waiting_seconds: f64,
+    waiting_seconds: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -106,8 +106,8 @@ impl<'a> From<&'a Held> for HeldJson<'a> {
             label: &held.label,
             mode: held.mode.into(),
             fence: held.fence,
-            held_seconds: seconds(held.held_for),
-            left_seconds: seconds(held.time_left),
+            held_seconds: held.held_for.map(seconds),
+            left_seconds: held.time_left.map(seconds),
             meta: held.meta.as_deref(),
         }
     }
@@ -115,7 +115,7 @@ impl<'a> From<&'a Held> for HeldJson<'a> {
 
 impl<'a> From<&'a Queued> for QueuedJson<'a> {
     fn from(queued: &'a Queued) -> Self {
-        let waiting_seconds = seconds(queued.waiting_for);
+        let waiting_seconds = queued.waiting_for.map(seconds);
         Self { label: &queued.label, mode: queued.mode.into(), waiting_seconds }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) async fn evict(locks: &Locks, args: &Evict, json: bool) -> Result<(),
 }
 
 fn is_meant(args: &Evict, held: &Held) -> bool {
-    args.expect_fence.is_none_or(|fence| held.fence == fence)
+    args.expect_fence.is_none_or(|fence| held.fence == Some(fence))
 }
 
 async fn carry_out(locks: &Locks, args: &Evict, reopens: bool) -> Result<Vec<Held>, Failure> {

@@ -1,5 +1,7 @@
 //! `ls`: the names that are held or waited for.
 
+use std::time::Duration;
+
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use leasehold::Locks;
 use leasehold::engine::{Held, Page, Status};
@@ -48,16 +50,16 @@ fn rows(name: &Status) -> Vec<Row<'_>> {
 }
 
 impl Row<'_> {
-    fn cells(&self, show: impl Fn(&str) -> String, span: impl Fn(&Held) -> [String; 2]) -> Cells {
+    fn cells(&self, show: impl Fn(&str) -> String, span: impl Fn(Duration) -> String) -> Cells {
         let name = show(self.name.name.as_str());
         let waiting = self.name.waiters.len().to_string();
         let Some(held) = self.held else {
-            let dash = || "-".to_owned();
+            let dash = || or_dash(None);
             return [name, self.mode(), dash(), dash(), dash(), dash(), waiting];
         };
-        let [since, left] = span(held);
-        let label = show(&held.label);
-        [name, self.mode(), label, held.fence.to_string(), since, left, waiting]
+        let [since, left] = [held.held_for, held.time_left].map(|time| or_dash(time.map(&span)));
+        let (label, fence) = (show(&held.label), or_dash(held.fence.map(|n| n.to_string())));
+        [name, self.mode(), label, fence, since, left, waiting]
     }
 
     fn mode(&self) -> String {
@@ -71,11 +73,15 @@ impl Row<'_> {
     }
 }
 
+/// What the engine cannot tell.
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".into())
+}
+
 type Cells = [String; COLUMNS.len()];
 
 fn table<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
-    let span = |held: &Held| [text::span(held.held_for), text::span(held.time_left)];
-    let mut rows = rows.map(|row| row.cells(text::visible, span)).peekable();
+    let mut rows = rows.map(|row| row.cells(text::visible, text::span)).peekable();
     if rows.peek().is_none() {
         return "nothing is held or waited for\n".into();
     }
@@ -95,6 +101,5 @@ fn table<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
 
 fn lines<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
     let seconds = |span| format!("{:.3}", text::seconds(span));
-    let span = |held: &Held| [seconds(held.held_for), seconds(held.time_left)];
-    rows.map(|row| row.cells(text::one_line, span).join("\t") + "\n").collect()
+    rows.map(|row| row.cells(text::one_line, seconds).join("\t") + "\n").collect()
 }

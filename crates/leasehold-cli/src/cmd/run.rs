@@ -22,6 +22,8 @@ use crate::{engine, who};
 
 /// How long an unreachable engine may delay the end.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How long it may take to let go of the engine.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
@@ -73,7 +75,9 @@ fn environment(guard: &Guard, label: &str) -> [(&'static str, String); 4] {
 async fn let_go(locks: &Locks, guard: Guard, args: &Run) {
     let (name, lost) = (guard.name().to_string(), guard.check().is_err());
     let by_itself = format!("it ends by itself within {}", humantime::format_duration(args.ttl));
-    match timeout(FAREWELL, guard.release()).await {
+    // Once the lease has run out there is nothing left to wait for.
+    let limit = FAREWELL.min(guard.remaining() + LAST_WORDS);
+    match timeout(limit, guard.release()).await {
         Ok(Ok(Released::Released)) => {}
         Ok(Ok(Released::AlreadyLost)) if lost => {}
         Ok(Ok(Released::AlreadyLost)) => {
@@ -83,5 +87,5 @@ async fn let_go(locks: &Locks, guard: Guard, args: &Run) {
         Err(_) => tell(&format!("no answer to the release of {name:?}; {by_itself}")),
     }
     // What could not be given back has just been told.
-    let _ = locks.shutdown(Duration::from_secs(1)).await;
+    let _ = timeout(2 * LAST_WORDS, locks.shutdown(LAST_WORDS)).await;
 }

@@ -41,16 +41,19 @@ fn state(status: &Status) -> String {
 
 /// One holder in a line.
 pub(crate) fn holder(held: &Held) -> String {
-    let (label, mode, fence) = (visible(&held.label), held.mode, held.fence);
-    let (since, left) = (span(held.held_for), span(held.time_left));
-    let meta = held.meta.as_deref().map(|meta| format!(", meta: {}", visible(meta)));
-    let meta = meta.unwrap_or_default();
-    format!("{label} ({mode}, fence {fence}), held for {since}, {left} left{meta}")
+    let fence = held.fence.map(|fence| format!(", fence {fence}")).unwrap_or_default();
+    let facts = [
+        held.held_for.map(|since| format!(", held for {}", span(since))),
+        held.time_left.map(|left| format!(", {} left", span(left))),
+        held.meta.as_deref().map(|meta| format!(", meta: {}", visible(meta))),
+    ];
+    let facts: String = facts.into_iter().flatten().collect();
+    format!("{} ({}{fence}){facts}", visible(&held.label), held.mode)
 }
 
 fn waiter(at: usize, queued: &Queued) -> String {
-    let (label, mode, since) = (visible(&queued.label), queued.mode, span(queued.waiting_for));
-    format!("{at}. {label} ({mode}), for {since}")
+    let since = queued.waiting_for.map(|since| format!(", for {}", span(since)));
+    format!("{at}. {} ({}){}", visible(&queued.label), queued.mode, since.unwrap_or_default())
 }
 
 fn last(last: &Last) -> String {

@@ -71,11 +71,7 @@ async fn busy(locks: &Locks, args: &Run, label: &str) -> Failure {
 
 /// `, held by host:123 (fence 17) for 3m 2s, 4 ahead`
 fn who(status: &Status, label: &str) -> String {
-    let holder = |held: &Held| {
-        let since = span(held.held_for);
-        format!(", held by {} (fence {}) for {since}", visible(&held.label), held.fence)
-    };
-    let mut text = status.holders.first().map(holder).unwrap_or_default();
+    let mut text = status.holders.first().map(held_by).unwrap_or_default();
     if status.holders.len() > 1 {
         text += &format!(" and {} more", status.holders.len() - 1);
     }
@@ -83,6 +79,12 @@ fn who(status: &Status, label: &str) -> String {
         text += &format!(", kept closed for another {}", span(left));
     }
     text + &ahead(status, label)
+}
+
+fn held_by(held: &Held) -> String {
+    let fence = held.fence.map(|fence| format!(" (fence {fence})")).unwrap_or_default();
+    let since = held.held_for.map(|since| format!(" for {}", span(since))).unwrap_or_default();
+    format!(", held by {}{fence}{since}", visible(&held.label))
 }
 
 /// Labels need not be unique: with two that fit, only the length is certain.
