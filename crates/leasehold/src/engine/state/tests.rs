@@ -149,7 +149,7 @@ impl Desk {
     fn handed_over(&self) -> Vec<u8> {
         let to = |effect: &Effect| match effect {
             Effect::HandedOver { id, .. } => Some(client(*id)),
-            Effect::Evicted { .. } => None,
+            Effect::Evicted { .. } | Effect::Ended { .. } => None,
         };
         self.told.iter().filter_map(to).collect()
     }
@@ -1302,7 +1302,7 @@ mod lives {
         fn assert_fences(&mut self, before: &Desk, after: &Desk, answer: &Answer) {
             let handed = after.told.iter().filter_map(|effect| match effect {
                 Effect::HandedOver { fence, .. } => Some(*fence),
-                Effect::Evicted { .. } => None,
+                Effect::Evicted { .. } | Effect::Ended { .. } => None,
             });
             let mut fences: Vec<u64> = handed.collect();
             if let Answer::Granted { fence, .. } = answer
