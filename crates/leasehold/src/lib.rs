@@ -38,5 +38,9 @@ pub use open::{Opening, open};
 pub use recipes::all::{All, Guards, LockAll};
 pub use recipes::asker::Lock;
 pub use recipes::mutex::Mutex;
+#[cfg(feature = "records")]
+pub use recipes::record::{Record, Swap, Versioned};
+#[cfg(feature = "records")]
+pub use recipes::records::{Change, Records, Watch};
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;

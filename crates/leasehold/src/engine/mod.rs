@@ -39,8 +39,8 @@ pub use inspect::{
 pub use profile::Profile;
 pub use records::{PAGE_MAX, RecordEvent, RecordEvents, RecordListing, Records, Scope};
 
-pub use crate::claim::{Expect, Record, Store};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+pub use crate::claim::{Expect, Record, Store};
 use crate::clock::Moment;
 use crate::error::Result;
 

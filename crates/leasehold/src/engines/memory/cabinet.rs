@@ -154,9 +154,8 @@ impl Cabinet {
 
     /// The first record at or after `from` that starts with the root.
     fn next_from(&self, scope: &Scope, from: &Bound<Name>) -> Option<(&Name, &Drawer)> {
-        let begins = |name: &Name| {
-            (name.namespace(), name.as_str()) >= (scope.namespace(), scope.root())
-        };
+        let begins =
+            |name: &Name| (name.namespace(), name.as_str()) >= (scope.namespace(), scope.root());
         let start = match from {
             Bound::Included(name) | Bound::Excluded(name) if begins(name) => from.clone(),
             _ => root_of(scope),

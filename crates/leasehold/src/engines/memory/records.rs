@@ -10,9 +10,7 @@ use crate::claim::{Record, Store, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::records::{not_held, sum};
 use crate::engine::state::{Answer, Verb};
-use crate::engine::{
-    BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope,
-};
+use crate::engine::{BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope};
 use crate::error::Result;
 use crate::name::Name;
 

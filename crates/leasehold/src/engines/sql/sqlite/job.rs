@@ -99,6 +99,13 @@ impl Desk {
         })
     }
 
+    /// Has it done, without anyone waiting for it.
+    pub(super) fn tell<A: Act>(&self, act: A) {
+        let (reply, _) = oneshot::channel();
+        // If the store is closed there is nothing left to do.
+        let _ = self.0.send(Post::Work(Box::new(Asked { act, answer: None, reply })));
+    }
+
     /// Posts a message that is answered when it is done.
     pub(super) fn post(&self, post: impl FnOnce(oneshot::Sender<()>) -> Post) -> BoxFuture<()> {
         let (reply, done) = oneshot::channel();
