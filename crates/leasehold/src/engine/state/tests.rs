@@ -643,6 +643,62 @@ mod conversion {
     }
 }
 
+mod binding {
+    use super::*;
+
+    const ENDED: [Effect; 1] = [Effect::Ended { id: LeaseId::from_bits(A as u128) }];
+
+    fn bound() -> Desk {
+        let mut desk = Desk::default();
+        desk.ask_for(A, Exclusive, 30);
+        assert_eq!(desk.step(Verb::Bind { id: id(A) }), held(30));
+        assert!(desk.told.is_empty());
+        desk
+    }
+
+    #[test]
+    fn is_told_when_the_lease_is_released() {
+        let mut desk = bound();
+        desk.release(A);
+        assert_eq!(desk.told, ENDED);
+    }
+
+    #[test]
+    fn is_told_to_whoever_notices_that_the_lease_expired() {
+        let mut desk = bound();
+        desk.at(29).attempt(B, Exclusive);
+        assert!(desk.told.is_empty());
+        desk.at(30).attempt(B, Exclusive);
+        assert_eq!(desk.told, ENDED);
+    }
+
+    #[test]
+    fn is_told_after_an_eviction() {
+        let mut desk = bound();
+        desk.evict(Target::All);
+        assert!(desk.told.contains(&ENDED[0]));
+    }
+
+    #[test]
+    fn outlives_a_conversion() {
+        let mut desk = Desk::default();
+        desk.ask(A, Write);
+        desk.step(Verb::Bind { id: id(A) });
+        desk.convert(A, Read);
+        assert!(desk.told.is_empty());
+        desk.release(A);
+        assert_eq!(desk.told, ENDED);
+    }
+
+    #[test]
+    fn takes_a_lease_that_is_held() {
+        let mut desk = bound();
+        desk.ask(B, Exclusive);
+        assert_eq!(desk.step(Verb::Bind { id: id(B) }), Answer::Gone, "it only waits");
+        assert_eq!(desk.at(30).step(Verb::Bind { id: id(A) }), Answer::Gone);
+    }
+}
+
 mod eviction {
     use super::*;
 

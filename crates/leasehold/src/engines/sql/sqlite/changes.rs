@@ -35,6 +35,8 @@ pub(super) struct News {
     /// All up to this version have been read.
     pub(super) cursor: u64,
     pub(super) more: bool,
+    /// Whose death would be news, too.
+    pub(super) keepers: Vec<ClientId>,
 }
 
 /// One row.
@@ -181,9 +183,13 @@ impl Ledger<'_> {
         let (last, cut) = self.marks(scope.namespace())?;
         if cut > cursor {
             let events = vec![RecordEvent::Resync];
-            return Ok(Some(News { events, cursor: last.max(cut), more: false }));
+            return Ok(Some(News { events, cursor: last.max(cut), ..News::default() }));
         }
-        self.read_changes(scope, cursor, last).map(Some)
+        let mut news = self.read_changes(scope, cursor, last)?;
+        if !news.events.is_empty() {
+            news.keepers = self.keepers()?;
+        }
+        Ok(Some(news))
     }
 
     /// The last version that was drawn, and the last that was forgotten.

@@ -121,6 +121,7 @@ impl Watching {
             Ok(Some(news)) => {
                 (self.cursor, self.behind) = (news.cursor, news.more);
                 self.unseen.extend(news.events);
+                self.lounge.vigil.watch(&news.keepers);
             }
             // Someone took us for dead.
             Ok(None) => {
