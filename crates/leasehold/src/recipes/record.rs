@@ -121,7 +121,7 @@ impl<T> Record<T> {
     }
 }
 
-impl<T: Serialize + DeserializeOwned> Record<T> {
+impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// The value and its version, if there is one.
     ///
     /// # Errors
@@ -204,10 +204,7 @@ impl<T: Serialize + DeserializeOwned> Record<T> {
     pub async fn update(
         &self,
         mut change: impl FnMut(Option<T>) -> Option<T> + Send,
-    ) -> Result<Option<Versioned<T>>>
-    where
-        T: Send + Sync,
-    {
+    ) -> Result<Option<Versioned<T>>> {
         let mut found = self.get().await?;
         for attempt in 0..self.attempts {
             self.pause(attempt).await?;

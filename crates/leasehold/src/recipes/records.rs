@@ -56,7 +56,7 @@ impl Locks {
     }
 }
 
-impl<T: Serialize + DeserializeOwned> Records<T> {
+impl<T: Serialize + DeserializeOwned + Send> Records<T> {
     fn scope(&self, depth: usize) -> Scope {
         Scope::below(self.locks.own_namespace(), &self.path, depth)
     }

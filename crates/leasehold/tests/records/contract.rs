@@ -1,6 +1,8 @@
 //! The contract of `Records`, over two clients of one store.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use leasehold::claim::{Claim, Ending, Owner, Refresh, Stance, Ticket, Verdict, Wake};
@@ -401,8 +403,8 @@ pub(crate) async fn a_large_value_is_watched_too(pair: Pair) -> Outcome {
 async fn poll_and_drop(events: &mut Box<dyn RecordEvents>, times: usize) -> Option<RecordEvent> {
     let mut next = events.next();
     for _ in 0..times {
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        if let std::task::Poll::Ready(event) = next.as_mut().poll(&mut cx) {
+        let once = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx)));
+        if let Poll::Ready(event) = once.await {
             return event;
         }
         tokio::task::yield_now().await;

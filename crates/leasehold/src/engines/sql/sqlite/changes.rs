@@ -210,7 +210,7 @@ impl Ledger<'_> {
         while let Some(row) = rows.next()? {
             let change = Change::read(row)?;
             (news.cursor, count) = (change.version, count + 1);
-            let Ok(name) = Name::new(scope.namespace(), change.name.clone()) else { continue };
+            let Ok(name) = Name::new(scope.namespace(), Arc::clone(&change.name)) else { continue };
             if scope.covers(&name) {
                 let event = self.event(name, change)?;
                 bytes += weight(&event);

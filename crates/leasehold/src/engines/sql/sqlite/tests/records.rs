@@ -114,6 +114,31 @@ async fn a_lost_ring_only_delays() {
 }
 
 #[tokio::test]
+async fn a_call_that_was_dropped_half_way_costs_no_time() {
+    let rig = Rig::new();
+    let (a, b) = (rig.open().await, rig.open().await);
+    let mut events = watch(&b, "w").await;
+    for times in 0..50 {
+        store(&a, put("w/1")).await;
+        let mut dropped = events.next();
+        let mut seen = false;
+        for _ in 0..times {
+            let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+            seen = seen || dropped.as_mut().poll(&mut cx).is_ready();
+            if seen {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(dropped);
+        if !seen {
+            // The clock stands still: no poll can have helped.
+            assert!(matches!(next(&mut events).await, RecordEvent::Stored(..)));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_watcher_that_was_struck_off_the_list_comes_back() {
     let rig = Rig::new();
     let (a, b) = (rig.open().await, rig.open().await);

@@ -74,3 +74,72 @@ async fn speed_of_many_tasks() {
     }
     report("64 tasks, per pair", vec![clock.now().since(start) / 64_000]);
 }
+
+/// The same statements on a bare connection: the floor.
+#[test]
+#[ignore = "a measurement"]
+fn speed_of_a_bare_write() {
+    let rig = Rig::new();
+    let db = rusqlite::Connection::open(rig.path()).unwrap();
+    db.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; CREATE TABLE records \
+         (name TEXT PRIMARY KEY, version INTEGER NOT NULL, value BLOB NOT NULL) STRICT;",
+    )
+    .unwrap();
+    let clock = Clock::System;
+    let mut samples = Vec::new();
+    for version in 0..20_000_i64 {
+        const PUT: &str =
+            "INSERT OR REPLACE INTO records (name, version, value) VALUES (?1, ?2, ?3)";
+        let start = clock.now();
+        db.prepare_cached("BEGIN IMMEDIATE").unwrap().execute([]).unwrap();
+        db.prepare_cached(PUT).unwrap().execute(rusqlite::params!["n", version, b"x"]).unwrap();
+        db.prepare_cached("COMMIT").unwrap().execute([]).unwrap();
+        samples.push(clock.now().since(start));
+    }
+    report("bare write", samples);
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn speed_of_records() {
+    let rig = Rig::new();
+    let engine = Sqlite::open(rig.options(), Clock::System).await.unwrap();
+    let clock = Clock::System;
+    let (mut writes, mut reads, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..20_000 {
+        let start = clock.now();
+        let put = Store::put(name("n"), "x".into());
+        Records::store(&engine, put).await.unwrap().unwrap();
+        let stored = clock.now();
+        Records::load(&engine, name("n")).await.unwrap().unwrap();
+        let read = clock.now();
+        Records::add(&engine, name("sum"), 1).await.unwrap();
+        writes.push(stored.since(start));
+        reads.push(read.since(stored));
+        sums.push(clock.now().since(read));
+    }
+    report("store", writes);
+    report("load", reads);
+    report("add", sums);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn speed_of_news() {
+    let rig = Rig::new();
+    let a = Sqlite::open(rig.options(), Clock::System).await.unwrap();
+    let b = Sqlite::open(rig.options(), Clock::System).await.unwrap();
+    let clock = Clock::System;
+    let mut events = Records::watch(&b, Scope::name(&name("n"))).await.unwrap();
+    let mut samples = Vec::new();
+    for _ in 0..5_000 {
+        let start = clock.now();
+        let put = Store::put(name("n"), "x".into());
+        drop(Handle::current().spawn(Records::store(&a, put)));
+        events.next().await.unwrap();
+        samples.push(clock.now().since(start));
+    }
+    report("from a write to the news of it, two clients", samples);
+}

@@ -1,5 +1,7 @@
 //! Loading, storing, counting and listing records.
 
+use rusqlite::Row;
+
 use super::super::fault::Trial;
 use super::super::job::Act;
 use super::super::ledger::{Ledger, moment};
@@ -52,37 +54,60 @@ impl Act for ListRecords {
     type Answer = RecordListing;
     const READS: bool = true;
 
-    /// Walks the index from the root on: user text never becomes a pattern.
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<RecordListing> {
+        let mut page = PageInProgress::new(&self.page);
+        let mut from = Some(self.scope.root().to_owned());
+        while let Some(start) = from {
+            from = self.walk(ledger, &start, &mut page)?;
+        }
+        Ok(page.done())
+    }
+}
+
+impl ListRecords {
+    /// Walks the index from `start` on, up to something that is too deep: user
+    /// text never becomes a pattern. Says where to go on.
+    fn walk(
+        &self,
+        ledger: &mut Ledger<'_>,
+        start: &str,
+        page: &mut PageInProgress,
+    ) -> Trial<Option<String>> {
         const WALK: &str = "SELECT name, version, expires, session, value FROM records \
              WHERE namespace = ?1 AND name >= ?2 AND name > ?3 ORDER BY name";
-        let db = ledger.db;
-        let mut walk = db.prepare_cached(WALK)?;
-        let mut page = PageInProgress::new(&self.page);
-        let mut from = self.scope.root().to_owned();
         let after = self.page.after.as_ref().map_or("", Name::as_str);
-        'leap: loop {
-            let mut rows = walk.query([self.scope.namespace().as_str(), &from, after])?;
-            while let Some(row) = rows.next()? {
-                let text: String = row.get(0)?;
-                if !text.starts_with(self.scope.root()) {
-                    break;
-                }
-                if let Some(ahead) = self.scope.leap(&text) {
-                    from = ahead;
-                    continue 'leap;
-                }
-                let session: Option<i64> = row.get(3)?;
-                let expires = row.get::<_, Option<i64>>(2)?.map(moment);
-                if ledger.is_over(expires, session.map(i64::unsigned_abs))? {
-                    continue;
-                }
-                let record = Record::new(row.get(4)?, row.get::<_, i64>(1)?.unsigned_abs());
-                if !page.add(Name::new(self.scope.namespace(), text)?, record) {
-                    break;
-                }
+        let mut walk = ledger.db.prepare_cached(WALK)?;
+        let mut rows = walk.query([self.scope.namespace().as_str(), start, after])?;
+        while let Some(row) = rows.next()? {
+            let text: String = row.get(0)?;
+            if !text.starts_with(self.scope.root()) {
+                break;
             }
-            return Ok(page.done());
+            let ahead = self.scope.leap(&text);
+            if ahead.is_some() {
+                return Ok(ahead);
+            }
+            if !self.show(ledger, text, row, page)? {
+                break;
+            }
         }
+        Ok(None)
+    }
+
+    /// Puts a row on the page, unless it is over; false if the page is full.
+    fn show(
+        &self,
+        ledger: &mut Ledger<'_>,
+        text: String,
+        row: &Row<'_>,
+        page: &mut PageInProgress,
+    ) -> Trial<bool> {
+        let session: Option<i64> = row.get(3)?;
+        let expires = row.get::<_, Option<i64>>(2)?.map(moment);
+        if ledger.is_over(expires, session.map(i64::unsigned_abs))? {
+            return Ok(true);
+        }
+        let record = Record::new(row.get(4)?, row.get::<_, i64>(1)?.unsigned_abs());
+        Ok(page.add(Name::new(self.scope.namespace(), text)?, record))
     }
 }
