@@ -305,7 +305,7 @@ impl Seeker<'_> {
                     let _ = asked.await;
                     hold.end_turn();
                 });
-                return Err(self.timed_out(None).unknown());
+                return Err(self.waited_for("and the engine has not answered").unknown());
             }
         };
         hold.end_turn();
@@ -346,10 +346,16 @@ impl Seeker<'_> {
     }
 
     fn timed_out(&self, holder: Option<&Holder>) -> Error {
+        match holder {
+            Some(holder) => self.waited_for(&format!("held by {holder}")),
+            None => self.waited_for("kept closed or waited for by others"),
+        }
+    }
+
+    fn waited_for(&self, why: &str) -> Error {
         let waited = rounded(self.core.clock.now().since(self.since()));
-        let held = holder.map_or_else(String::new, |holder| format!(", held by {holder}"));
         let name = self.request.name.as_str();
-        Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}{held}"))
+        Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}, {why}"))
     }
 
     fn too_slow(&self) -> Error {

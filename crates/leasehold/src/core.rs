@@ -61,7 +61,7 @@ impl Core {
         self.schedule.forget(hold);
         self.owners.leave(hold);
         if untold {
-            self.spawn_release(Arc::clone(hold), Ending::new());
+            self.spawn_release(Arc::clone(hold), Ending::cut_off());
         }
     }
 

@@ -94,7 +94,8 @@ pub(crate) fn span(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(digits.parse::<u64>().ok()?.checked_mul(millis)?))
 }
 
-fn decode(text: &str) -> Result<String> {
+/// Undoes percent-encoding.
+pub(crate) fn decode(text: &str) -> Result<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -11,6 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["claim"],
     &["engine"],
     &["url"],
+    &["fence"],
     &["engines", "layers"],
     &["hold", "gate", "parcel", "home"],
     &["schedule", "owners"],
