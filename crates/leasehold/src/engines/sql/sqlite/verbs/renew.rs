@@ -95,6 +95,10 @@ impl Renew {
 impl Act for Renew {
     type Answer = Renewed;
 
+    fn is_quick(&self) -> bool {
+        self.tickets.len() <= 16
+    }
+
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Renewed> {
         self.extend(ledger)?;
         let mut answers = Vec::with_capacity(self.tickets.len());
