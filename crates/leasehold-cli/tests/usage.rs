@@ -66,6 +66,17 @@ fn a_password_is_never_repeated() {
 }
 
 #[test]
+fn an_engine_that_does_not_answer_is_code_69() {
+    let world = World::new();
+    world.leasehold(&["ls"]).outcome().expect_code(0);
+    let blocked = world.block_engine();
+    let run = world.run(&["x"], "echo never").outcome().expect_code(69);
+    assert_eq!(run.out, "");
+    run.says("no answer from the engine in 15s; check --engine");
+    drop(blocked);
+}
+
+#[test]
 fn a_folder_that_is_not_there_is_wrong_use() {
     let world = World::new();
     let none = world.leasehold(&["ls", "--engine", "sqlite:/proc/no/such/locks.db"]).outcome();
