@@ -116,6 +116,13 @@ impl Locks {
         self.client.core.engine.profile()
     }
 
+    /// The engine behind these locks: for a layer around it, and for tests of
+    /// its contract.
+    #[must_use]
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.client.core.engine)
+    }
+
     /// Who holds and who waits for `name`.
     ///
     /// # Errors
