@@ -149,7 +149,7 @@ impl Bench {
         let blocker = self.blocker.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(blocker);
         idle(&self.other.mutex("n")).await?;
-        drop(free(&self.other.mutex("n")).await?.release().await?);
+        free(&self.other.mutex("n")).await?.release().await?;
         Ok(())
     }
 }

@@ -86,7 +86,7 @@ async fn the_last_handle_waits_for_the_release(store: Store) -> Outcome {
         let one = store.open().await?;
         let guard = one.mutex("n").ttl(HOUR).lock().await?;
         tokio::task::spawn_blocking(move || drop((guard, one))).await?;
-        drop(free(&two.mutex("n")).await?.release().await?);
+        free(&two.mutex("n")).await?.release().await?;
     }
     Ok(())
 }

@@ -107,12 +107,16 @@ async fn a_renewal_that_comes_back_in_time_saves_the_lease(store: Store) -> Outc
     let (locks, _below) = store.open_twisted(cut.clone()).await?;
     let guard = locks.mutex("n").ttl(10 * BRIEF).lock().await?;
     cut.set(true);
-    let standing = |wanted: Standing| move |guard: &Guard| guard.standing() == wanted;
-    let (jeopardy, held) = (standing(Standing::Jeopardy), standing(Standing::Held));
-    eventually("jeopardy", || async { Ok(jeopardy(&guard)) }).await?;
+    eventually("jeopardy", || is(&guard, Standing::Jeopardy)).await?;
     cut.set(false);
-    eventually("held again", || async { Ok(held(&guard)) }).await?;
+    eventually("held again", || is(&guard, Standing::Held)).await?;
     Ok(guard.check()?)
+}
+
+/// Whether it stands like this; a lease that is lost will not come back.
+async fn is(guard: &Guard, standing: Standing) -> Outcome<bool> {
+    guard.check()?;
+    Ok(guard.standing() == standing)
 }
 
 /// A line to the engine that lets no renewal through while it is cut.

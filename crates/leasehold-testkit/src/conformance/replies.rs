@@ -41,7 +41,7 @@ async fn a_release_whose_reply_is_lost_is_tried_again(store: Store) -> Outcome {
     deaf.0.releases.store(1, Ordering::Release);
     let error = guard.release().await.err().ok_or("a reply that was lost")?;
     ensure!(error.outcome() == Effect::Unknown, "{error:?}");
-    drop(free(&below.mutex("n")).await?.release().await?);
+    free(&below.mutex("n")).await?.release().await?;
     idle(&below.mutex("n")).await
 }
 
