@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold_testkit::narrow;
-use leasehold_testkit::server::{Plan, Server};
+use leasehold_testkit::server::{self, Plan, Server};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Set in the copy of this program that starts a server and is then killed.
@@ -80,6 +80,10 @@ fn killed_is_gone(plan: Plan) -> Checked {
     assert!(!server.is_running());
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "not reaped");
     assert!(TcpStream::connect(server.addr()).is_err(), "the port is still served");
+    let memory = shared_memory(server.folder());
+    assert_eq!(memory.is_some(), server.url().starts_with("postgres:"));
+    drop(server);
+    assert!(memory.is_none_or(|id| !segments().contains(&id)), "shared memory was left");
     Ok(())
 }
 
@@ -130,8 +134,7 @@ fn dies_with_its_test(engine: &str) -> Checked {
     child.kill()?;
     child.wait()?;
     let gone = eventually("the server dies with the process that started it", || is_dead(&proc));
-    // The killed process could not remove its folder; the server is gone, so we can.
-    fs::remove_dir_all(folder)?;
+    server::remove_remains(Path::new(&folder))?;
     gone
 }
 
@@ -154,6 +157,17 @@ fn read_line(from: &mut impl BufRead) -> Result<String, Failed> {
     let mut line = String::new();
     from.read_line(&mut line)?;
     Ok(line.trim().to_owned())
+}
+
+/// The shared memory that a killed PostgreSQL could not remove.
+fn shared_memory(folder: &Path) -> Option<String> {
+    let note = fs::read_to_string(folder.join("data/postmaster.pid")).ok()?;
+    note.lines().nth(6)?.split_whitespace().nth(1).map(str::to_owned)
+}
+
+fn segments() -> Vec<String> {
+    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    table.lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect()
 }
 
 /// Gone, or a zombie that awaits the reaper of orphans.

@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Busy, Claim, Holder, META_MAX, Mode, Owner, Stance, Ticket, Verdict, Wake};
+use crate::claim::{
+    Busy, Claim, Holder, META_MAX, Mode, Owner, Stance, Ticket, Verdict, Wake, rounded,
+};
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::engine::Profile;
@@ -39,8 +41,8 @@ pub(crate) enum Effort {
     Try,
     /// Until granted, or until this moment.
     Wait { since: Moment, until: Moment },
-    /// So many times, with pauses.
-    Attempts { count: u32, every: Duration },
+    /// So many times, with pauses, and not after this moment.
+    Attempts { count: u32, every: Duration, since: Moment, until: Moment },
 }
 
 impl Request {
@@ -57,6 +59,12 @@ impl Request {
         }
         if self.terms.lock_delay > Duration::ZERO && !profile.lock_delay {
             return Err(unsupported(profile, "has no lock_delay".into()));
+        }
+        if self.terms.hold_at_least > Duration::ZERO && !profile.keep_closed {
+            return Err(unsupported(
+                profile,
+                "cannot hold_at_least: a release opens the name".into(),
+            ));
         }
         if self.meta.as_ref().is_some_and(|meta| meta.len() > META_MAX) {
             return Err(Error::invalid(format!("meta is longer than {META_MAX} bytes")));
@@ -132,6 +140,8 @@ pub(crate) enum Delivery {
 
 /// Carries out a request and puts what came of it into the parcel.
 pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parcel<Delivery>>) {
+    // The last handle waits for what a dropped future leaves to be done.
+    let _counted = core.errands.begin();
     let seeker = Seeker { core: &core, request: &request, parcel: &parcel };
     let sought = seeker.seek().await;
     let granted = matches!(sought, Ok(Some(_)));
@@ -140,11 +150,13 @@ pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parce
         return;
     }
     // A future that is not polled must not keep the name from everyone else.
-    let patience = core.clock.now().after(request.terms.ttl / 3);
+    let patience = async {
+        core.clock.sleep_until(core.clock.now().after(request.terms.ttl / 3)).await;
+    };
     tokio::select! {
         biased;
         () = parcel.settled() => {}
-        () = core.clock.sleep_until(patience) => {
+        () = patience => {
             if let Some(unfetched) = parcel.take_back() {
                 drop(unfetched);
                 parcel.put(Delivery::TakenBack);
@@ -164,7 +176,9 @@ impl Seeker<'_> {
         self.request.check(self.core.engine.profile())?;
         match self.request.effort {
             Effort::Try => self.try_once().await,
-            Effort::Attempts { count, every } => self.try_often(count, every).await,
+            Effort::Attempts { count, every, until, .. } => {
+                self.try_often(count, every, until).await.map(Some)
+            }
             Effort::Wait { until, .. } => self.wait(until).await.map(Some),
         }
     }
@@ -180,7 +194,7 @@ impl Seeker<'_> {
             match self.ask(&tenancy, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
                     if tenancy.hold.granted(&grant, self.core.drift(grant.ttl)) {
-                        self.core.keeper.keep(&tenancy.hold);
+                        self.core.schedule.keep(&tenancy.hold);
                         return Ok(Ok(tenancy));
                     }
                 }
@@ -194,19 +208,21 @@ impl Seeker<'_> {
         Err(self.too_slow())
     }
 
-    async fn try_often(&self, count: u32, every: Duration) -> Result<Option<Tenancy>> {
-        let start = self.core.clock.now();
+    async fn try_often(&self, count: u32, every: Duration, until: Moment) -> Result<Tenancy> {
         let mut holder = None;
         for attempt in 0..count {
             if attempt > 0 {
-                self.rest_until(self.core.clock.now().after(every)).await?;
+                self.rest_until(self.core.clock.now().after(every).min(until)).await?;
             }
             match self.try_and_see().await? {
-                Ok(tenancy) => return Ok(Some(tenancy)),
+                Ok(tenancy) => return Ok(tenancy),
                 Err(busy) => holder = busy.holder,
             }
+            if self.core.clock.now() >= until {
+                break;
+            }
         }
-        Err(self.timed_out(start, holder.as_ref()))
+        Err(self.timed_out(holder.as_ref()))
     }
 
     async fn wait(&self, until: Moment) -> Result<Tenancy> {
@@ -228,7 +244,7 @@ impl Seeker<'_> {
             () = self.parcel.abandoned() => Err(abandoned()),
             () = self.core.clock.sleep_until(until) => {
                 let holder = self.core.gate.holder(&self.request.name);
-                Err(self.timed_out(self.since(), holder.as_ref()))
+                Err(self.timed_out(holder.as_ref()))
             }
         }
     }
@@ -247,7 +263,7 @@ impl Seeker<'_> {
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
                     let ours = hold.granted(&grant, core.drift(grant.ttl));
-                    core.keeper.keep(hold);
+                    core.schedule.keep(hold);
                     return Ok(ours);
                 }
             };
@@ -256,17 +272,17 @@ impl Seeker<'_> {
             }
             if let Some(place) = busy.place {
                 hold.placed(place, core.drift(place.ttl));
-                core.keeper.keep(hold);
+                core.schedule.keep(hold);
             }
             if core.clock.now() < until
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
                 && hold.handed_over(fence, predecessor)
             {
-                core.keeper.keep_now(hold);
+                core.schedule.keep_now(hold);
                 return Ok(true);
             }
             if core.clock.now() >= until {
-                return Err(self.timed_out(self.since(), busy.holder.as_ref()));
+                return Err(self.timed_out(busy.holder.as_ref()));
             }
         }
     }
@@ -287,7 +303,7 @@ impl Seeker<'_> {
                     let _ = asked.await;
                     hold.end_turn();
                 });
-                return Err(self.timed_out(self.since(), None).unknown());
+                return Err(self.timed_out(None).unknown());
             }
         };
         hold.end_turn();
@@ -318,8 +334,8 @@ impl Seeker<'_> {
 
     fn since(&self) -> Moment {
         match self.request.effort {
-            Effort::Wait { since, .. } => since,
-            Effort::Try | Effort::Attempts { .. } => self.core.clock.now(),
+            Effort::Wait { since, .. } | Effort::Attempts { since, .. } => since,
+            Effort::Try => self.core.clock.now(),
         }
     }
 
@@ -327,12 +343,9 @@ impl Seeker<'_> {
         error.with("engine", self.core.engine.profile().scheme).with("name", &self.request.name)
     }
 
-    fn timed_out(&self, since: Moment, holder: Option<&Holder>) -> Error {
-        let waited = round(self.core.clock.now().since(since));
-        let held = holder.map_or_else(String::new, |holder| {
-            let held = round(holder.held_for);
-            format!(", held by {} (fence {}) for {held:?}", holder.label, holder.fence)
-        });
+    fn timed_out(&self, holder: Option<&Holder>) -> Error {
+        let waited = rounded(self.core.clock.now().since(self.since()));
+        let held = holder.map_or_else(String::new, |holder| format!(", held by {holder}"));
         let name = self.request.name.as_str();
         Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}{held}"))
     }
@@ -346,9 +359,4 @@ impl Seeker<'_> {
 /// The user has dropped the future; nobody will read this.
 fn abandoned() -> Error {
     Error::new(ErrorKind::TimedOut, "the caller has gone")
-}
-
-/// For people: no more digits than they can use.
-fn round(span: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }

@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::clock::Moment;
@@ -119,21 +120,29 @@ impl<'de> serde::Deserialize<'de> for LeaseId {
     }
 }
 
+/// Which process the stocks of random bits belong to; see [`new_process`].
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// A forked child must not hand out what its parent hands out: every home that
+/// starts makes the stocks of its process. (Asking for the process id each
+/// time would cost more than the rest of an uncontended lock in memory.)
+pub(crate) fn new_process() {
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+}
+
 /// 128 bits from the system's generator, fetched many at a time: ids are
 /// secrets, but a system call for each would cost more than the lock itself.
 pub(crate) fn random_bits() -> u128 {
     const AT_ONCE: usize = 256;
     thread_local! {
-        static POOL: RefCell<(u32, Vec<u128>)> = const { RefCell::new((0, Vec::new())) };
+        static STOCK: RefCell<(u32, Vec<u128>)> = const { RefCell::new((0, Vec::new())) };
     }
-    POOL.with_borrow_mut(|(pid, pool)| {
-        // A forked child must not hand out what its parent hands out.
-        let here = std::process::id();
-        if *pid != here || pool.is_empty() {
-            *pid = here;
-            *pool = fresh_bits(AT_ONCE);
+    STOCK.with_borrow_mut(|(process, stock)| {
+        let here = PROCESS.load(Ordering::Relaxed);
+        if *process != here || stock.is_empty() {
+            (*process, *stock) = (here, fresh_bits(AT_ONCE));
         }
-        pool.pop().unwrap_or_else(|| fresh_bits(1)[0])
+        stock.pop().unwrap_or_else(|| fresh_bits(1)[0])
     })
 }
 
@@ -159,6 +168,20 @@ impl Owner {
         Self { id: random_bits(), label: tidy(label.as_ref(), LABEL_MAX).into() }
     }
 
+    /// A new identity, labelled with host, process and thread.
+    pub(crate) fn of_this_thread() -> Self {
+        match std::thread::current().name() {
+            Some(thread) => Self::new(format!("{}/{thread}", process_label())),
+            None => Self::new(process_label()),
+        }
+    }
+
+    /// The same identity under another label.
+    #[must_use]
+    pub fn labelled(&self, label: impl AsRef<str>) -> Self {
+        Self { id: self.id, ..Self::new(label) }
+    }
+
     /// What people see in `ls`, in errors and in logs.
     #[must_use]
     pub fn label(&self) -> &str {
@@ -173,9 +196,12 @@ impl fmt::Debug for Owner {
 }
 
 /// `host:process` of this process.
-pub(crate) fn process_label() -> String {
-    let host = rustix::system::uname();
-    format!("{}:{}", host.nodename().to_string_lossy(), std::process::id())
+fn process_label() -> &'static str {
+    static LABEL: OnceLock<String> = OnceLock::new();
+    LABEL.get_or_init(|| {
+        let host = rustix::system::uname();
+        format!("{}:{}", host.nodename().to_string_lossy(), std::process::id())
+    })
 }
 
 fn tidy(text: &str, most: usize) -> String {
@@ -284,7 +310,8 @@ pub struct Grant {
     pub fence: u64,
     /// How long the lease runs from `sent_at`; may be less than asked for.
     pub ttl: Duration,
-    /// When the request left, stamped by the engine as the bytes went out.
+    /// When the request that last proved it alive left, stamped by the engine
+    /// before the bytes went out.
     pub sent_at: Moment,
     /// How the holder before ended.
     pub predecessor: Predecessor,
@@ -329,7 +356,9 @@ pub enum Predecessor {
 pub struct Busy {
     /// Who holds the name, where the engine can tell.
     pub holder: Option<Holder>,
-    /// When it is worth to look again, even if nothing wakes the waiter.
+    /// When it is worth to look again, even if nothing wakes the waiter:
+    /// wherever time passes only when somebody asks. `None` where the server
+    /// tells.
     pub recheck_in: Option<Duration>,
     /// The place in the queue, if the claim has joined one.
     pub place: Option<Place>,
@@ -350,7 +379,7 @@ impl Busy {
 pub struct Place {
     /// How long the place is kept from `sent_at`.
     pub ttl: Duration,
-    /// When the request that joined or refreshed it left.
+    /// When the request that last proved it alive left.
     pub sent_at: Moment,
 }
 
@@ -368,28 +397,46 @@ impl Place {
 pub struct Holder {
     /// The owner's label.
     pub label: Arc<str>,
-    /// The fence of its lease.
-    pub fence: u64,
+    /// The fence of its lease, where the engine shows it.
+    pub fence: Option<u64>,
     /// How long it has held the name.
-    pub held_for: Duration,
+    pub held_for: Option<Duration>,
     /// How long its lease runs if it is not renewed.
-    pub time_left: Duration,
+    pub time_left: Option<Duration>,
 }
 
 impl Holder {
-    /// A holder, as an engine sees it.
+    /// A holder of whom only the label is known.
     #[must_use]
-    pub fn new(label: impl Into<Arc<str>>, fence: u64) -> Self {
-        let label = label.into();
-        Self { label, fence, held_for: Duration::ZERO, time_left: Duration::ZERO }
+    pub fn new(label: impl Into<Arc<str>>) -> Self {
+        Self { label: label.into(), fence: None, held_for: None, time_left: None }
     }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)?;
+        if let Some(fence) = self.fence {
+            write!(f, " (fence {fence})")?;
+        }
+        match self.held_for {
+            Some(span) => write!(f, " for {:?}", rounded(span)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// For people: no more digits than they can use.
+pub(crate) fn rounded(span: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(span.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// What ended a wait.
 #[derive(Clone, Debug)]
 pub enum Wake {
-    /// The releaser handed the lease to this ticket. It runs as long as the
-    /// place would have: from the last confirmed join or refresh.
+    /// The releaser handed the lease to this ticket, which has been told its
+    /// place. The lease runs as long as the place would have: from the last
+    /// confirmed join or refresh.
     Granted {
         /// The fencing token.
         fence: u64,
@@ -425,7 +472,7 @@ impl Refresh {
 /// What became of one ticket of a batch.
 #[derive(Clone, Debug)]
 pub enum Renewal {
-    /// Held, for `ttl` from `sent_at`.
+    /// Held, for `ttl` from `sent_at`, whatever the caller believed before.
     Held {
         /// How long the lease runs.
         ttl: Duration,
@@ -434,8 +481,6 @@ pub enum Renewal {
     },
     /// Still in the queue.
     Queued(Place),
-    /// It was queued and has been granted since.
-    Granted(Grant),
     /// Neither held nor queued.
     Gone,
     /// No answer for this ticket.

@@ -12,13 +12,13 @@ use crate::engine::{Engine, Loss};
 use crate::error::Result;
 use crate::gate::Gate;
 use crate::hold::Hold;
-use crate::keeper::Keeper;
 use crate::parcel::run_apart;
+use crate::schedule::Schedule;
 
 /// The pause between two tries to release what could not be released.
 const RELEASE_AGAIN: Duration = Duration::from_millis(200);
 
-/// Engine, clock, keeper and gate of one client. Tasks on home own it; the
+/// Engine, clock, schedule and gate of one client. Tasks on home own it; the
 /// user's handles own the client around it, so that the last handle can wait
 /// for the tasks.
 #[derive(Debug)]
@@ -26,15 +26,15 @@ pub(crate) struct Core {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) clock: Clock,
     pub(crate) home: Handle,
-    pub(crate) keeper: Keeper,
+    pub(crate) schedule: Schedule,
     pub(crate) gate: Gate,
     pub(crate) errands: Tally,
 }
 
 impl Core {
     pub(crate) fn new(engine: Arc<dyn Engine>, clock: Clock, home: Handle) -> Self {
-        let (keeper, gate, errands) = (Keeper::new(), Gate::default(), Tally::default());
-        Self { engine, clock, home, keeper, gate, errands }
+        let (schedule, gate, errands) = (Schedule::new(), Gate::default(), Tally::default());
+        Self { engine, clock, home, schedule, gate, errands }
     }
 
     /// What to take off a granted ttl because clocks differ.
@@ -42,12 +42,15 @@ impl Core {
         self.engine.profile().drift(ttl)
     }
 
-    /// The lease is lost. The engine may not know it yet, so it is told.
+    /// The lease is lost. The engine may not know it yet, so it is told. A
+    /// waiter that lost its place asks again.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, loss: Loss) {
-        let told = !matches!(loss, Loss::Expired | Loss::MaxHold);
-        let first = hold.lose(loss);
-        self.keeper.forget(hold);
-        if first && !told {
+        let untold = matches!(loss, Loss::Expired | Loss::MaxHold);
+        if !hold.lose(loss) {
+            return hold.nudge();
+        }
+        self.schedule.forget(hold);
+        if untold {
             self.spawn_release(Arc::clone(hold), Ending::new());
         }
     }
@@ -73,7 +76,7 @@ impl Core {
     fn let_go(&self, hold: &Arc<Hold>) -> Option<Ending> {
         let keep_closed = hold.is_held().then(|| hold.keep_closed()).flatten();
         let ours = hold.give_back();
-        self.keeper.forget(hold);
+        self.schedule.forget(hold);
         ours.then(|| keep_closed.map_or_else(Ending::new, Ending::closed_for))
     }
 
@@ -90,15 +93,21 @@ impl Core {
         let counted = self.errands.begin();
         let task = async move {
             let _counted = counted;
-            let give_up = core.clock.now().after(hold.terms.ttl + hold.terms.lock_delay);
-            while core.release(&hold, ending.clone()).await.is_err() {
-                if core.clock.now() >= give_up {
-                    return;
-                }
-                core.clock.sleep_until(core.clock.now().after(RELEASE_AGAIN)).await;
+            if core.release(&hold, ending.clone()).await.is_err() {
+                core.release_again(&hold, ending).await;
             }
         };
         run_apart(&self.home, Box::pin(task));
+    }
+
+    async fn release_again(&self, hold: &Hold, ending: Ending) {
+        let give_up = self.clock.now().after(hold.terms.ttl + hold.terms.lock_delay);
+        while self.clock.now() < give_up {
+            self.clock.sleep_until(self.clock.now().after(RELEASE_AGAIN)).await;
+            if self.release(hold, ending.clone()).await.is_ok() {
+                return;
+            }
+        }
     }
 }
 
@@ -108,9 +117,16 @@ pub(crate) struct Tally(Arc<Count>);
 
 #[derive(Debug, Default)]
 struct Count {
-    open: Mutex<usize>,
+    open: Mutex<Open>,
     blocked: Condvar,
     waiting: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    errands: usize,
+    /// Whether a thread waits for the last one: to wake nobody is not free.
+    awaited: bool,
 }
 
 /// One errand under way.
@@ -119,14 +135,18 @@ pub(crate) struct Counted(Tally);
 
 impl Tally {
     pub(crate) fn begin(&self) -> Counted {
-        *self.open() += 1;
+        self.open().errands += 1;
         Counted(self.clone())
     }
 
     /// Blocks this thread until no errand is under way, `limit` at most.
     pub(crate) fn block_until_done(&self, limit: Duration) -> bool {
-        let wait = self.0.blocked.wait_timeout_while(self.open(), limit, |open| *open > 0);
-        *wait.unwrap_or_else(PoisonError::into_inner).0 == 0
+        let still = |open: &mut Open| {
+            open.awaited = open.errands > 0;
+            open.awaited
+        };
+        let wait = self.0.blocked.wait_timeout_while(self.open(), limit, still);
+        wait.unwrap_or_else(PoisonError::into_inner).0.errands == 0
     }
 
     /// Resolves when no errand is under way.
@@ -134,14 +154,14 @@ impl Tally {
         loop {
             let mut change = std::pin::pin!(self.0.waiting.notified());
             change.as_mut().enable();
-            if *self.open() == 0 {
+            if self.open().errands == 0 {
                 return;
             }
             change.await;
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, usize> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -149,10 +169,13 @@ impl Tally {
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut open = self.0.open();
-        *open -= 1;
-        if *open == 0 {
+        open.errands -= 1;
+        if open.errands > 0 {
+            return;
+        }
+        self.0.0.waiting.notify_waiters();
+        if open.awaited {
             self.0.0.blocked.notify_all();
-            self.0.0.waiting.notify_waiters();
         }
     }
 }

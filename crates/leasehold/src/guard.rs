@@ -11,6 +11,7 @@ use crate::clock::Moment;
 use crate::engine::Loss;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Hold, Standing};
+use crate::keeper::{no_answer, settle};
 use crate::name::Name;
 use crate::parcel::Errand;
 
@@ -124,6 +125,29 @@ impl Guard {
         }
     }
 
+    /// Runs `work` under this lease, then releases it. If the lease is lost
+    /// meanwhile, the work is dropped at its next await point.
+    ///
+    /// # Errors
+    ///
+    /// `Lost` if the lease ended before the work.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the work, then gives the lease back.
+    #[expect(clippy::future_not_send, reason = "as Send as the work it is given")]
+    pub async fn run<T>(self, work: impl AsyncFnOnce(&Self) -> T) -> Result<T> {
+        let done = tokio::select! {
+            biased;
+            _ = self.lost() => None,
+            done = work(&self) => Some(done),
+        };
+        match done {
+            Some(done) => self.release_as_held().await.map(|()| done),
+            None => self.check().and_then(|()| Err(lost(self.name(), &Loss::Gone))),
+        }
+    }
+
     /// Makes the lease run for at least `ttl` from now: for fixed leases.
     ///
     /// # Errors
@@ -166,6 +190,16 @@ impl Guard {
         released.await
     }
 
+    /// Releases, and takes it for an error if there was nothing to release:
+    /// the work may have gone on after the lease.
+    async fn release_as_held(self) -> Result<()> {
+        let name = self.name().clone();
+        match self.release().await? {
+            Released::Released => Ok(()),
+            Released::AlreadyLost => Err(lost(&name, &Loss::Expired)),
+        }
+    }
+
     const fn hold(&self) -> &Arc<Hold> {
         &self.tenancy.hold
     }
@@ -174,11 +208,11 @@ impl Guard {
 async fn extend(core: &Arc<crate::core::Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()> {
     hold.turn().await;
     let answer = core.engine.renew(vec![hold.refresh(ttl)]).await.pop();
-    let answer = answer.unwrap_or(Renewal::Gone);
+    let answer = answer.unwrap_or_else(no_answer);
     let failed = if let Renewal::Unknown(error) = &answer { Some(error.clone()) } else { None };
-    crate::keeper::settle(core, hold, answer);
+    settle(core, hold, answer);
     hold.end_turn();
-    core.keeper.keep(hold);
+    core.schedule.keep(hold);
     match (failed, hold.standing()) {
         (Some(error), _) => Err(error.with("name", &hold.ticket.name)),
         (None, Standing::Lost(loss)) => Err(lost(&hold.ticket.name, &loss)),

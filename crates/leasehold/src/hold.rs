@@ -13,6 +13,9 @@ use crate::claim::{Grant, Place, Predecessor, Refresh, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::Loss;
 
+/// How late a timer of the runtime may fire.
+const TIMER_SLACK: Duration = Duration::from_millis(2);
+
 /// How a lease stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -103,7 +106,7 @@ impl Hold {
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        matches!(self.facts().phase, Phase::Held | Phase::Jeopardy)
+        self.facts().is_held()
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -113,20 +116,16 @@ impl Hold {
     /// How long it is certainly still ours.
     pub(crate) fn remaining(&self) -> Duration {
         let facts = self.facts();
-        match facts.phase {
-            Phase::Held | Phase::Jeopardy => facts.deadline.since(self.clock.now()),
-            Phase::Asked | Phase::Lost(_) | Phase::Released => Duration::ZERO,
-        }
+        if facts.is_held() { facts.deadline.since(self.clock.now()) } else { Duration::ZERO }
     }
 
     /// How it stands, by the clock: a deadline that has passed is a loss, even
-    /// if nobody has had the time to say so.
+    /// if nobody has had the time to say so. No answer can move a deadline that
+    /// has passed, so a loss once seen stays.
     pub(crate) fn standing(&self) -> Standing {
-        let mut facts = self.facts();
-        let alive = matches!(facts.phase, Phase::Held | Phase::Jeopardy);
-        if alive && self.clock.now() >= facts.deadline {
-            facts.phase = Phase::Lost(Loss::Expired);
-            self.changed.notify_waiters();
+        let facts = self.facts();
+        if facts.is_held() && self.clock.now() >= facts.deadline {
+            return Standing::Lost(Loss::Expired);
         }
         match &facts.phase {
             Phase::Asked | Phase::Held => Standing::Held,
@@ -187,10 +186,11 @@ impl Hold {
             return false;
         }
         facts.confirm(grant.sent_at, grant.ttl, drift);
-        if self.clock.now() >= facts.deadline {
+        let now = self.clock.now();
+        if now >= facts.deadline {
             return false;
         }
-        facts.hold(grant.fence, grant.predecessor, self.clock.now());
+        facts.hold(grant.fence, grant.predecessor, now);
         self.changed.notify_waiters();
         true
     }
@@ -218,8 +218,7 @@ impl Hold {
     /// A renewal was confirmed.
     pub(crate) fn renewed(&self, sent_at: Moment, ttl: Duration, drift: Duration) {
         let mut facts = self.facts();
-        if matches!(facts.phase, Phase::Held | Phase::Jeopardy) && self.clock.now() < facts.deadline
-        {
+        if facts.is_held() && self.clock.now() < facts.deadline {
             facts.confirm(sent_at, ttl, drift);
             facts.phase = Phase::Held;
         }
@@ -236,23 +235,26 @@ impl Hold {
     /// The lease is not ours any more: true for whoever finds out first.
     pub(crate) fn lose(&self, loss: Loss) -> bool {
         let mut facts = self.facts();
-        let alive = matches!(facts.phase, Phase::Held | Phase::Jeopardy);
-        if alive {
+        let held = facts.is_held();
+        if held {
             facts.phase = Phase::Lost(loss);
             self.changed.notify_waiters();
         }
-        alive
+        held
     }
 
     /// It is given back: false if it had ended before.
     pub(crate) fn give_back(&self) -> bool {
-        let ended = matches!(self.standing(), Standing::Lost(_) | Standing::Released);
         let mut facts = self.facts();
-        if !ended {
-            facts.phase = Phase::Released;
-            self.changed.notify_waiters();
+        if facts.is_held() && self.clock.now() >= facts.deadline {
+            facts.phase = Phase::Lost(Loss::Expired);
         }
-        !ended
+        let ours = !matches!(facts.phase, Phase::Lost(_) | Phase::Released);
+        if ours {
+            facts.phase = Phase::Released;
+        }
+        self.changed.notify_waiters();
+        ours
     }
 
     /// Wakes a waiting loop to look for itself.
@@ -263,9 +265,11 @@ impl Hold {
 
     /// How much longer the name must stay closed after a release now.
     pub(crate) fn keep_closed(&self) -> Option<Duration> {
+        if self.terms.hold_at_least.is_zero() {
+            return None;
+        }
         let ends = self.facts().since.after(self.terms.hold_at_least);
-        let left = ends.since(self.clock.now());
-        (!self.terms.hold_at_least.is_zero() && !left.is_zero()).then_some(left)
+        Some(ends.since(self.clock.now())).filter(|left| !left.is_zero())
     }
 
     /// When the longest allowed hold is over.
@@ -291,9 +295,13 @@ impl Hold {
         self.facts().confirmed.after(self.terms.ttl / 3)
     }
 
-    /// When it ends if nothing is confirmed; a place in a queue just lapses.
+    /// When to call it lost if nothing is confirmed; a place in a queue just
+    /// lapses. Early by what a timer may be late, so that the news is in time.
     pub(crate) fn ends_at(&self) -> Moment {
-        if self.is_held() { self.deadline().min(self.must_end_at()) } else { Moment::NEVER }
+        if !self.is_held() {
+            return Moment::NEVER;
+        }
+        self.deadline().before(TIMER_SLACK).min(self.must_end_at())
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -314,6 +322,10 @@ impl Hold {
 }
 
 impl Facts {
+    const fn is_held(&self) -> bool {
+        matches!(self.phase, Phase::Held | Phase::Jeopardy)
+    }
+
     fn confirm(&mut self, sent_at: Moment, ttl: Duration, drift: Duration) {
         let deadline = sent_at.after(ttl).before(drift);
         // Answers may come out of order; a deadline once true stays true.

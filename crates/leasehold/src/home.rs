@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
+use crate::claim;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The home of this process, as long as some client uses it.
@@ -59,6 +60,7 @@ impl Home {
     }
 
     fn start() -> Result<Self> {
+        claim::new_process();
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let handle = runtime.handle().clone();
         let (alive, ended) = oneshot::channel::<()>();

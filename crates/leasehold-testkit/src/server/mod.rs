@@ -16,7 +16,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -301,13 +301,27 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Politely first: a killed PostgreSQL leaves a shared memory segment
-        // behind. Nobody is left to hear of a failure; the parent-death signal
-        // in spawn.rs is the second net.
+        // Nobody is left to hear of a failure; the parent-death signal in
+        // spawn.rs is the second net.
         if self.stop().is_err() {
             let _ = self.kill();
         }
+        let _ = remove_remains(self.folder.path());
     }
+}
+
+/// Removes what a dead server left: its folder, and the shared memory of a
+/// PostgreSQL that was killed. A [`Server`] does so itself; this is for one
+/// whose test process was killed with it.
+///
+/// # Errors
+///
+/// When the folder or the shared memory cannot be removed.
+pub fn remove_remains(folder: &Path) -> io::Result<()> {
+    if let Some(segment) = plan::shared_memory(folder) {
+        Command::new("ipcrm").args(["-m", &segment]).output()?;
+    }
+    fs::remove_dir_all(folder)
 }
 
 /// Ports that are free now. All are bound at once so that they differ.

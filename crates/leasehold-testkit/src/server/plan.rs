@@ -171,6 +171,13 @@ fn init_postgres(folder: &Path) -> Result<(), ServerError> {
     Err(ServerError(format!("initdb failed ({}):\n{said}", output.status)))
 }
 
+/// The shared memory a PostgreSQL notes in its pid file, which only a polite
+/// end removes: line 7 holds its key and its id.
+pub(super) fn shared_memory(folder: &Path) -> Option<String> {
+    let note = fs::read_to_string(folder.join("data/postmaster.pid")).ok()?;
+    note.lines().nth(6)?.split_whitespace().nth(1).map(str::to_owned)
+}
+
 /// The program under the tie of spawn.rs.
 fn leashed(binary: &Binary) -> Result<Command, ServerError> {
     let program = binary.find()?;

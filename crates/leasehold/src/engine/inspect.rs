@@ -90,7 +90,7 @@ impl Status {
     }
 }
 
-/// One lease, as others may see it.
+/// One lease, as others may see it; what an engine cannot show is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
@@ -99,11 +99,11 @@ pub struct Held {
     /// How it holds the name.
     pub mode: Mode,
     /// Its fence.
-    pub fence: u64,
+    pub fence: Option<u64>,
     /// Since how long.
-    pub held_for: Duration,
+    pub held_for: Option<Duration>,
     /// How long the lease runs if it is not renewed.
-    pub time_left: Duration,
+    pub time_left: Option<Duration>,
     /// The owner's remark.
     pub meta: Option<Arc<str>>,
 }
@@ -117,7 +117,7 @@ pub struct Queued {
     /// How it wants the name.
     pub mode: Mode,
     /// Since how long.
-    pub waiting_for: Duration,
+    pub waiting_for: Option<Duration>,
 }
 
 /// A holder that has ended.

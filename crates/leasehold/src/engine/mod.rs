@@ -4,16 +4,21 @@
 //! Everything a user sees beyond that (waiting, deadlines, renewal, loss,
 //! guards, recipes) is written once, above this line.
 //!
-//! Rules that every verb keeps:
+//! The rules, which the library keeps towards an engine and an engine towards
+//! the library (`docs/decisions/0001-engine-contract.md` has the reasons):
 //!
-//! - A verb owns its arguments and its future is `'static`: when a user drops
-//!   an acquire, home finishes it, reads the reply and cleans up.
-//! - The future needs no runtime around it; what an engine spawns lives on
-//!   home, where it was opened.
-//! - One verb at a time per ticket. An engine may keep private state by lease
-//!   id, but can clean up from the ticket alone.
-//! - A lost reply is [`Outcome::Unknown`](crate::Outcome::Unknown), never a
-//!   guess.
+//! - Verbs are called and polled on home, or on another thread within home's
+//!   runtime. They own their arguments.
+//! - `acquire`, `renew`, `release` and `convert` are driven to their end and end
+//!   by themselves within the engine's request time-out, as an answer or as
+//!   [`Outcome::Unknown`](crate::Outcome::Unknown), never as a guess. A caller
+//!   that loses interest hands the future to home; nobody cuts it short, because
+//!   a release that overtakes its claim leaves a ghost.
+//! - `wait` may be dropped at any point. It then stops at once, and a grant it
+//!   has not returned stays with the engine.
+//! - One verb at a time per ticket, except that `renew` runs beside `wait`.
+//! - An engine may keep private state by lease id, but can clean up from the
+//!   ticket alone. A lease id is never claimed again after its release.
 //! - Who proxies for others (a service with clients of its own) owns their
 //!   ttls: an engine sees one client.
 
@@ -52,14 +57,15 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// Asks for a lease: one atomic request.
     ///
     /// Idempotent in the lease id. A repeated claim that was granted before is
-    /// granted again, with the same fence and the full ttl; it never waits for
-    /// its own ghost. A `Wait` claim that is `Busy` has joined the queue where
+    /// granted again, with the same fence and no less time than was told
+    /// before; it never waits for its own ghost. A `Wait` claim that is `Busy` has joined the queue where
     /// the engine has one. A `Try` never leaves anything behind.
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>>;
 
     /// Waits until the ticket may succeed, or `until` at the latest.
     ///
-    /// May be early, never late. Where the engine hands over directly it comes
+    /// May be early, never late. The caller passes the earlier of its deadline
+    /// and `Busy::recheck_in`. Where the engine hands over directly it comes
     /// back with the grant.
     fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>>;
 
@@ -67,20 +73,24 @@ pub trait Engine: Debug + Send + Sync + 'static {
     ///
     /// Compare-and-extend only: what is gone stays gone. The answers come in
     /// the order of the tickets, each with an error of its own. This is also
-    /// the safety poll for pushes that got lost.
+    /// the safety poll for pushes that got lost: a waiter that is told `Held`
+    /// claims again to learn its fence. On an engine with sessions, `Held`
+    /// means that the session was renewed and nothing was heard of its loss.
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>>;
 
     /// Gives a lease back, or a place in the queue, or whatever a claim with
     /// an unknown outcome may have left.
     ///
-    /// Idempotent, and never touches a successor.
+    /// Idempotent, and never touches a successor. Once it has answered, nothing
+    /// of an earlier request of this lease id stays for longer than a ttl.
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>>;
 
     /// Turns a held `Write` into a `Read` without letting go.
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>>;
 
     /// What happens without being asked for: the connection comes and goes, a
-    /// ticket is lost, an operator wants a lease back.
+    /// ticket is lost, an operator wants a lease back. Events may overtake
+    /// replies: a grant for a ticket whose loss was seen is lost.
     fn events(&self) -> Events;
 
     /// Who holds and who waits.
@@ -95,6 +105,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// The versioned values beside the leases, where the engine has them.
     fn records(&self) -> Option<&dyn Records>;
 
-    /// Lets go of connections, tasks and threads. Leases are not released.
+    /// Lets go of connections, tasks and threads. It does not wait for
+    /// releases; leases that live on a connection end with it.
     fn close(&self) -> BoxFuture<Result<()>>;
 }

@@ -44,7 +44,7 @@ pub enum Liveness {
     Ttl,
     /// A session that all leases of a client share.
     Session,
-    /// An open connection.
+    /// An open connection: the server may end it before its ttl.
     Connection,
 }
 
@@ -134,6 +134,10 @@ pub struct Limits {
     pub ttl_max: Duration,
     /// The largest number of permits on one name.
     pub permits_max: u32,
+    /// The longest name in bytes.
+    pub name_max: usize,
+    /// How many leases one client can hold, where that is limited.
+    pub holders_max: Option<u32>,
 }
 
 impl Default for Limits {
@@ -142,6 +146,8 @@ impl Default for Limits {
             ttl_min: Duration::from_millis(10),
             ttl_max: Duration::from_secs(7 * 24 * 60 * 60),
             permits_max: 1_000_000,
+            name_max: crate::name::NAME_MAX,
+            holders_max: None,
         }
     }
 }
@@ -177,6 +183,10 @@ pub struct Profile {
     pub predecessor: bool,
     /// Whether it can keep an expired name closed (`lock_delay`).
     pub lock_delay: bool,
+    /// Whether it can keep a released name closed (`hold_at_least`).
+    pub keep_closed: bool,
+    /// Whether it can turn a write lease into a read lease.
+    pub convert: bool,
     /// Requests and connections.
     pub cost: Cost,
     /// What it can store.
@@ -201,6 +211,8 @@ impl Profile {
             listing: Listing::ByName,
             predecessor: false,
             lock_delay: false,
+            keep_closed: false,
+            convert: false,
             cost: Cost::ONE_TRIP,
             limits: Limits::default(),
         }

@@ -252,7 +252,11 @@ impl Hand<'_> {
         if let Some(other) = self.state.other_kind(mode) {
             return Answer::OtherKind(other);
         }
-        if let Some(seat) = self.state.waiter_mut(id) {
+        if claim.stance == Stance::Try {
+            // A try leaves nothing behind, not even what a wait left before.
+            self.state.queue.retain(|seat| seat.id != id);
+            self.serve_queue();
+        } else if let Some(seat) = self.state.waiter_mut(id) {
             seat.expires = seat.expires.max(expires);
             return self.busy(id, mode);
         }
@@ -367,6 +371,22 @@ impl State {
         self.holders.iter().map(|lease| lease.seat.session).filter(|session| *session != 0)
     }
 
+    /// The seat with this id: its session, and what it was granted if it holds.
+    pub(crate) fn find(&self, id: LeaseId) -> Option<(SessionId, Option<(u64, Predecessor)>)> {
+        let holder = self.holders.iter().find(|lease| lease.seat.id == id);
+        if let Some(lease) = holder {
+            return Some((lease.seat.session, Some((lease.fence, lease.predecessor))));
+        }
+        self.queue.iter().find(|seat| seat.id == id).map(|seat| (seat.session, None))
+    }
+
+    /// The sessions that `id` has to wait for: those of the holders, then those
+    /// of everyone before it in the queue.
+    pub(crate) fn ahead(&self, id: LeaseId) -> impl Iterator<Item = SessionId> {
+        let queued = self.queue.iter().take_while(move |seat| seat.id != id);
+        self.holding_sessions().chain(queued.map(|seat| seat.session))
+    }
+
     /// Moves every point in time, after the clock itself has changed its zero.
     pub(crate) fn shift(&mut self, to: impl Fn(Moment) -> Moment) {
         let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
@@ -453,7 +473,7 @@ impl State {
     }
 
     /// The earliest moment at which there may be room without anyone's doing.
-    fn opens_at(&self, mode: Mode) -> Moment {
+    pub(crate) fn opens_at(&self, mode: Mode) -> Moment {
         if self.fits(mode) {
             return self.closed_until;
         }
@@ -462,6 +482,15 @@ impl State {
     }
 
     fn end(&mut self, lease: Lease, how: Predecessor, at: Moment, remark: Option<Arc<str>>) {
+        let unclean = |last: &Ended| last.how != Predecessor::Released;
+        if lease.seat.mode == Mode::Read
+            && how == Predecessor::Released
+            && self.last.as_ref().is_some_and(unclean)
+        {
+            // A reader repairs nothing: the next writer must still hear that
+            // the last one died.
+            return;
+        }
         let linger = LINGER.max(lease.seat.ttl.saturating_mul(2));
         self.last =
             Some(Ended { owner: lease.seat.owner, fence: lease.fence, how, at, remark, linger });
@@ -491,7 +520,7 @@ impl Seat {
 
     fn queued(&self, now: Moment) -> Queued {
         let label = Arc::from(self.owner.label());
-        Queued { label, mode: self.mode, waiting_for: now.since(self.since) }
+        Queued { label, mode: self.mode, waiting_for: Some(now.since(self.since)) }
     }
 }
 
@@ -502,9 +531,10 @@ impl Lease {
     }
 
     fn holder(&self, now: Moment) -> Holder {
-        let mut holder = Holder::new(self.seat.owner.label(), self.fence);
-        holder.held_for = now.since(self.seat.since);
-        holder.time_left = self.seat.expires.since(now);
+        let mut holder = Holder::new(self.seat.owner.label());
+        holder.fence = Some(self.fence);
+        holder.held_for = Some(now.since(self.seat.since));
+        holder.time_left = Some(self.seat.expires.since(now));
         holder
     }
 
@@ -512,9 +542,9 @@ impl Lease {
         Held {
             label: Arc::from(self.seat.owner.label()),
             mode: self.seat.mode,
-            fence: self.fence,
-            held_for: now.since(self.seat.since),
-            time_left: self.seat.expires.since(now),
+            fence: Some(self.fence),
+            held_for: Some(now.since(self.seat.since)),
+            time_left: Some(self.seat.expires.since(now)),
             meta: self.seat.meta.clone(),
         }
     }

@@ -65,6 +65,8 @@ impl Memory {
         profile.listing = profile::Listing::Indexed;
         profile.predecessor = true;
         profile.lock_delay = true;
+        profile.keep_closed = true;
+        profile.convert = true;
         let shelf = Shelf {
             names: HashMap::new(),
             idle: VecDeque::new(),

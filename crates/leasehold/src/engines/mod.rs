@@ -1,13 +1,15 @@
 //! The engines, one row each.
 
 pub(crate) mod memory;
+#[cfg(feature = "sqlite")]
+mod sql;
 
 use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::engine::{BoxFuture, Engine};
 use crate::error::{Error, ErrorKind, Result};
-use crate::open::Url;
+use crate::url::Url;
 
 /// What has to be known of an engine before it is opened.
 pub(crate) struct Row {
@@ -19,20 +21,32 @@ pub(crate) struct Row {
     pub(crate) open: fn(Url) -> BoxFuture<Result<Arc<dyn Engine>>>,
 }
 
-static TABLE: [Row; 1] = [Row { scheme: "memory", built: true, options: &[], open: open_memory }];
+static TABLE: [Row; 2] = [
+    Row { scheme: "memory", built: true, options: &[], open: open_memory },
+    Row {
+        scheme: "sqlite",
+        built: cfg!(feature = "sqlite"),
+        options: &["busy", "poll", "create_parent"],
+        open: open_sqlite,
+    },
+];
 
 /// The engine of a scheme.
 pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
     let Some(row) = TABLE.iter().find(|row| row.scheme == scheme) else {
-        return Err(Error::invalid(format!("unknown engine scheme; valid schemes: {}", schemes())));
+        return Err(Error::invalid(format!("an engine URL starts with one of {}", schemes())));
     };
     if row.built {
         return Ok(row);
     }
-    Err(Error::new(
+    Err(not_built(scheme))
+}
+
+fn not_built(scheme: &str) -> Error {
+    Error::new(
         ErrorKind::Unsupported,
         format!("the {scheme} engine is not compiled in; turn on the cargo feature {scheme:?}"),
-    ))
+    )
 }
 
 /// All schemes, for people.
@@ -48,4 +62,17 @@ fn open_memory(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
         }
         Ok(Arc::new(memory::Memory::new(Clock::System)) as Arc<dyn Engine>)
     })
+}
+
+#[cfg(feature = "sqlite")]
+fn open_sqlite(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
+    Box::pin(async move {
+        let options = sql::sqlite::SqliteOptions::from_url(&url)?;
+        sql::sqlite::open(options, Clock::System).await
+    })
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn open_sqlite(_: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
+    Box::pin(std::future::ready(Err(not_built("sqlite"))))
 }

@@ -1,3 +1,4 @@
 //! Thin skins over a lease, written once for all engines.
 
+pub(crate) mod asker;
 pub(crate) mod mutex;

@@ -180,8 +180,8 @@ mod grants {
         else {
             panic!("granted twice");
         };
-        assert_eq!((&*holder.label, holder.fence), ("client 1", 1));
-        assert_eq!((holder.held_for, holder.time_left), (secs(10), secs(20)));
+        assert_eq!((&*holder.label, holder.fence), ("client 1", Some(1)));
+        assert_eq!((holder.held_for, holder.time_left), (Some(secs(10)), Some(secs(20))));
         assert_eq!((recheck_in, placed), (secs(20), Some(secs(25))));
     }
 
@@ -279,7 +279,7 @@ mod the_queue {
         desk.at(5).ask(B, Exclusive);
         desk.ask_for(C, Exclusive, 100);
         desk.at(25).release(A);
-        assert_eq!(desk.status().holders[0].time_left, secs(10));
+        assert_eq!(desk.status().holders[0].time_left, Some(secs(10)));
         desk.at(35).tick();
         assert_eq!(desk.handed_over(), [C], "a dead waiter blocks for one ttl, not two");
     }
@@ -602,7 +602,7 @@ mod conversion {
         desk.ask(D, Write);
         assert_eq!(desk.at(10).convert(A, Read), held(20));
         assert_eq!((desk.handed_over(), desk.waiting()), (vec![B, C], vec![D]));
-        assert_eq!(desk.status().holders[0].fence, 1, "it keeps its fence");
+        assert_eq!(desk.status().holders[0].fence, Some(1), "it keeps its fence");
     }
 
     #[test]
@@ -693,6 +693,18 @@ mod eviction {
         desk.release_closed_for(B, 100);
         desk.evict(Target::Lease(id(A)));
         assert_eq!(desk.status().closed_for, Some(secs(100)));
+    }
+
+    #[test]
+    fn is_still_heard_of_after_readers_came_and_went() {
+        let mut desk = Desk::default();
+        desk.ask(A, Write);
+        desk.evict(Target::All);
+        assert_eq!(predecessor(&desk.ask(B, Read)), Predecessor::Evicted);
+        desk.release(B);
+        assert_eq!(predecessor(&desk.ask(C, Write)), Predecessor::Evicted);
+        desk.release(C);
+        assert_eq!(predecessor(&desk.ask(D, Write)), Predecessor::Released);
     }
 
     #[test]
@@ -810,9 +822,12 @@ mod memory_of_a_name {
         let status = desk.at(10).status();
         let [holder] = &status.holders[..] else { panic!("{status:?}") };
         assert_eq!((&*holder.label, holder.meta.as_deref()), ("client 1", Some("nightly")));
-        assert_eq!((holder.held_for, holder.time_left), (secs(10), secs(20)));
+        assert_eq!((holder.held_for, holder.time_left), (Some(secs(10)), Some(secs(20))));
         let [waiter] = &status.waiters[..] else { panic!("{status:?}") };
-        assert_eq!((&*waiter.label, waiter.mode, waiter.waiting_for), ("client 2", Read, secs(7)));
+        assert_eq!(
+            (&*waiter.label, waiter.mode, waiter.waiting_for),
+            ("client 2", Read, Some(secs(7)))
+        );
         assert_eq!(desk.state.held(id(A), desk.now).unwrap().fence, holder.fence);
         assert!(desk.state.held(id(B), desk.now).is_none());
     }
@@ -943,7 +958,7 @@ mod lives {
                 .prop_map(|(who, mode, ttl, delay, wait)| Op::Claim { who, mode, ttl, delay, wait }),
             3 => (who(), 1..=40_u64).prop_map(|(who, ttl)| Op::Again { who, ttl }),
             6 => (who(), 1..=40_u64).prop_map(|(who, ttl)| Op::Renew { who, ttl }),
-            8 => (who(), prop::option::weighted(0.2, 1..=10_u64))
+            8 => (who(), prop::option::weighted(0.2, prop_oneof![5 => 1..=10_u64, 1 => 60..=120_u64]))
                 .prop_map(|(who, closed)| Op::Release { who, closed }),
             3 => (who(), mode()).prop_map(|(who, to)| Op::Convert { who, to }),
             1 => (0..=2_u64).prop_map(|back| Op::EvictFence { back }),
@@ -1021,7 +1036,9 @@ mod lives {
         fn end(&mut self, who: u8, how: Predecessor, at: u64) {
             let claim = self.find(who).unwrap().clone();
             self.claims.retain(|other| other.who != who);
-            if let Some((fence, _)) = claim.granted {
+            let repairs = claim.mode != Read || how != Predecessor::Released;
+            let clean = self.last.is_none_or(|last| last.how == Predecessor::Released);
+            if let Some((fence, _)) = claim.granted.filter(|_| repairs || clean) {
                 self.last = Some(Past { fence, how, at, linger: (claim.ttl * 2).max(60) });
             }
         }
@@ -1094,8 +1111,8 @@ mod lives {
                 },
                 Op::Release { who, closed } => match self.find(who).cloned() {
                     Some(claim) => {
-                        if claim.granted.is_some() {
-                            self.closed_until = self.closed_until.max(closed.unwrap_or(0) + now);
+                        if let Some(span) = closed.filter(|_| claim.granted.is_some()) {
+                            self.closed_until = self.closed_until.max(now + span);
                         }
                         self.end(who, Predecessor::Released, now);
                         Answer::Released
@@ -1131,6 +1148,10 @@ mod lives {
             if let Some(claim) = self.find(who) {
                 if claim.mode != mode {
                     return Answer::OtherKind(claim.mode);
+                }
+                if claim.granted.is_none() && !wait {
+                    self.claims.retain(|other| other.who != who);
+                    return busy(None);
                 }
                 claim.until = claim.until.max(now + ttl);
                 let ttl = secs(claim.until - now);
@@ -1291,7 +1312,7 @@ mod lives {
     fn assert_order(before: &Desk, after: &Desk, op: &Op, answer: &Answer) {
         let (waiting, holding) = (after.waiting(), after.holding());
         let mut arrived = before.waiting_at(after.now);
-        if let (Op::Claim { who, .. }, Answer::Busy { placed: Some(_), .. }) = (op, answer)
+        if let (Op::Claim { who, wait: true, .. }, Answer::Busy { .. }) = (op, answer)
             && !arrived.contains(who)
         {
             arrived.push(*who);
@@ -1322,8 +1343,13 @@ mod lives {
     fn assert_ends(before: &Desk, after: &Desk, op: &Op, answer: &Answer) {
         let (earlier, later) = (before.ends(), after.ends());
         for (who, end) in &later {
+            let asked =
+                matches!(op, Op::Claim { who: by, .. } | Op::Renew { who: by, .. } if by == who);
             match earlier.get(who) {
-                Some(earlier) => assert!(earlier <= end, "the lease of {who} was shortened"),
+                Some(earlier) if asked => {
+                    assert!(earlier <= end, "the lease of {who} was shortened")
+                }
+                Some(earlier) => assert_eq!(earlier, end, "{who} did not ask"),
                 None => assert!(
                     matches!(op, Op::Claim { who: claimer, .. } if claimer == who),
                     "{who} is back without a claim"
@@ -1351,7 +1377,7 @@ mod lives {
     fn assert_busy(after: &Desk, who: u8, mode: Mode, answer: &Answer) {
         let Answer::Busy { holder, recheck_in, .. } = answer else { return };
         let eldest = after.state.holders.iter().map(|lease| lease.fence).min();
-        assert_eq!(holder.as_ref().map(|holder| holder.fence), eldest);
+        assert_eq!(holder.as_ref().and_then(|holder| holder.fence), eldest);
         let ahead = after.state.queue.iter().take_while(|seat| seat.id != id(who));
         let chance = ahead.map(|seat| seat.expires).max().unwrap_or_default();
         let latest = chance.max(after.served_at(who, mode));
@@ -1363,7 +1389,7 @@ mod lives {
         let status = desk.status();
         let shown: Vec<_> = status.holders.iter().map(|h| (h.fence, h.mode, h.time_left)).collect();
         let left = |claim: &Claimed| secs(claim.until - model.now);
-        let of = |c: Claimed| (c.granted.unwrap().0, c.mode, left(&c));
+        let of = |c: Claimed| (Some(c.granted.unwrap().0), c.mode, Some(left(&c)));
         assert_eq!(shown, model.by_fence().into_iter().map(of).collect::<Vec<_>>());
         let queue: Vec<u8> = model.queue().iter().map(|claim| claim.who).collect();
         assert_eq!(desk.waiting(), queue);

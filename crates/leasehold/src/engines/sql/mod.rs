@@ -1,0 +1,3 @@
+//! Leases in tables.
+
+pub(super) mod sqlite;

@@ -1,0 +1,119 @@
+//! What `doctor` has to say about a store.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::fault::Trial;
+use super::host::{FileSystem, file_system};
+use super::job::Act;
+use super::ledger::Ledger;
+use super::roster::{Life, beside};
+use super::schema;
+use crate::engine::{Finding, Severity};
+
+/// A log larger than this was not folded into the file for a long time.
+const WAL_MAX: u64 = 64 * 1024 * 1024;
+/// The wall clock is set by hand, or by a machine that was far off.
+const JUMP: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Examine {
+    pub(super) path: PathBuf,
+}
+
+impl Act for Examine {
+    type Answer = Vec<Finding>;
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Vec<Finding>> {
+        let mut found = Vec::new();
+        found.extend(integrity(ledger)?);
+        found.extend(disk(&self.path));
+        found.extend(log(&self.path));
+        found.extend(access(&self.path));
+        found.extend(access(ledger.roster.dir()));
+        found.extend(clocks(ledger)?);
+        found.extend(clients(ledger));
+        Ok(found)
+    }
+}
+
+fn integrity(ledger: &Ledger<'_>) -> Trial<Option<Finding>> {
+    let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    let verdict = ledger.db.query_row("PRAGMA quick_check(1)", [], read)?;
+    Ok((verdict != "ok").then(|| {
+        Finding::new(
+            Severity::Danger,
+            format!("the file is damaged: {verdict}"),
+            "stop all users of this store, move the file and its -wal away and start anew",
+        )
+    }))
+}
+
+fn disk(path: &Path) -> Option<Finding> {
+    let (severity, message) = match file_system(path) {
+        Ok(FileSystem::Local) => return None,
+        Ok(FileSystem::Network(kind)) => (Severity::Danger, format!("the store is on {kind}")),
+        Ok(FileSystem::Fuse) => {
+            (Severity::Warning, "the store is on a file system in user space".to_owned())
+        }
+        Err(cause) => (Severity::Warning, format!("the file system cannot be told: {cause}")),
+    };
+    Some(Finding::new(severity, message, "put the store on a local disk: its locks must be real"))
+}
+
+fn log(path: &Path) -> Option<Finding> {
+    let size = beside(path, "-wal").metadata().map_or(0, |meta| meta.len());
+    (size > WAL_MAX).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("the write-ahead log has grown to {} MiB", size / (1024 * 1024)),
+            "look for a program that keeps a read transaction open on this file, such as a \
+             backup or a database browser",
+        )
+    })
+}
+
+fn access(path: &Path) -> Option<Finding> {
+    let mode = path.metadata().ok()?.permissions().mode() & 0o777;
+    (mode & 0o007 != 0).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("{} is open to every user of this host (mode {mode:o})", path.display()),
+            "take these permissions away: whoever can read the store learns the secrets of its \
+             leases, and can release them",
+        )
+    })
+}
+
+fn clocks(ledger: &Ledger<'_>) -> Trial<Option<Finding>> {
+    let here = schema::offset(ledger.now);
+    let known = schema::known_offset(ledger.db)?.unwrap_or(here);
+    let jump = Duration::from_micros(here.abs_diff(known));
+    Ok((jump > JUMP).then(|| {
+        Finding::new(
+            Severity::Note,
+            format!("the wall clock was moved by {jump:.0?}"),
+            "nothing has to be done: leases run on the clock since boot; only a name that was \
+             kept closed over a restart may open early or late",
+        )
+    }))
+}
+
+fn clients(ledger: &Ledger<'_>) -> Vec<Finding> {
+    let all = ledger.roster.clients().unwrap_or_default();
+    let dead = all.iter().filter(|client| ledger.roster.life(**client) == Life::Dead).count();
+    let count = format!("{} clients, {dead} of them dead", all.len());
+    let advice =
+        "nothing has to be done: the dead are cleared away when their leases are asked for";
+    let mut found = vec![Finding::new(Severity::Note, count, advice)];
+    if !ledger.roster.shows(ledger.mine.client) {
+        found.push(Finding::new(
+            Severity::Warning,
+            "someone has removed the lock file of this process",
+            "keep cleaners of temporary files away from the store; until this process is started \
+             again, its death will be noticed only by the ttl",
+        ));
+    }
+    found
+}

@@ -1,0 +1,117 @@
+//! What is asked of the store, on its way there and back.
+
+use std::sync::mpsc;
+
+use tokio::sync::oneshot;
+
+use super::fault::{Fault, Trial};
+use super::ledger::Ledger;
+use super::tickets::Tickets;
+use crate::engine::BoxFuture;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Something to do inside a transaction.
+pub(super) trait Act: Send + 'static {
+    type Answer: Send + 'static;
+
+    /// Whether it only reads.
+    const READS: bool = false;
+
+    /// Before the transaction: make ready for what others may send.
+    fn prepare(&self, _tickets: &Tickets) {}
+
+    /// Inside it. May be followed by others, so what it does must not depend
+    /// on being the last.
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Self::Answer>;
+
+    /// Once it stands, or has failed: remember what it means for our tickets.
+    fn settle(&mut self, _answer: Result<&Self::Answer, &Error>, _tickets: &Tickets) {}
+}
+
+/// An act with its answer, whatever its type.
+pub(super) trait Work: Send {
+    fn reads(&self) -> bool;
+    fn prepare(&self, tickets: &Tickets);
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> rusqlite::Result<()>;
+    fn finish(self: Box<Self>, end: Result<()>, tickets: &Tickets);
+}
+
+struct Asked<A: Act> {
+    act: A,
+    answer: Option<Result<A::Answer>>,
+    reply: oneshot::Sender<Result<A::Answer>>,
+}
+
+impl<A: Act> Work for Asked<A> {
+    fn reads(&self) -> bool {
+        A::READS
+    }
+
+    fn prepare(&self, tickets: &Tickets) {
+        self.act.prepare(tickets);
+    }
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> rusqlite::Result<()> {
+        self.answer = Some(match self.act.run(ledger) {
+            Ok(answer) => Ok(answer),
+            Err(Fault::Refused(error)) => Err(error),
+            Err(Fault::Store(error)) => return Err(error),
+        });
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, end: Result<()>, tickets: &Tickets) {
+        let answer = self.answer.take().unwrap_or_else(|| Err(closed()));
+        let answer = end.and_then(|()| answer);
+        self.act.settle(answer.as_ref(), tickets);
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// What reaches the thread of the store.
+pub(super) enum Post {
+    Work(Box<dyn Work>),
+    Close(oneshot::Sender<()>),
+    /// Ends at once and leaves everything as a killed process would.
+    #[cfg(test)]
+    Die(oneshot::Sender<()>),
+}
+
+/// The way to the store.
+#[derive(Clone, Debug)]
+pub(super) struct Desk(mpsc::Sender<Post>);
+
+impl Desk {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Post>) {
+        let (tx, rx) = mpsc::channel();
+        (Self(tx), rx)
+    }
+
+    /// Does it, once the future is polled.
+    pub(super) fn ask<A: Act>(&self, act: A) -> BoxFuture<Result<A::Answer>> {
+        let desk = self.0.clone();
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            let work = Box::new(Asked { act, answer: None, reply });
+            desk.send(Post::Work(work)).map_err(|_| closed())?;
+            // The thread answers every job it takes, unless it is torn down.
+            answer.await.unwrap_or_else(|_| Err(closed().unknown()))
+        })
+    }
+
+    /// Posts a message that is answered when it is done.
+    pub(super) fn post(&self, post: impl FnOnce(oneshot::Sender<()>) -> Post) -> BoxFuture<()> {
+        let (reply, done) = oneshot::channel();
+        let sent = self.0.send(post(reply)).is_ok();
+        Box::pin(async move {
+            if sent {
+                let _ = done.await;
+            }
+        })
+    }
+}
+
+pub(super) fn closed() -> Error {
+    let message = "this engine is closed: open it again";
+    Error::new(ErrorKind::Unavailable, message).with("engine", "sqlite")
+}

@@ -1,0 +1,280 @@
+//! The tables, as seen from inside one transaction.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::fault::{Fault, Trial};
+use super::roster::{ClientId, Life, Roster};
+use super::session::{Mine, Session};
+use super::tickets::Tickets;
+use crate::clock::{Moment, wall_micros};
+use crate::engine::state::{Answer, Effect, SessionId, State, Verb, step};
+use crate::error::{Error, ErrorKind};
+use crate::name::{Name, Namespace};
+
+/// The most names that one transaction cleans up in passing.
+pub(super) const BROOM: u64 = 64;
+
+/// One transaction: what it has read, and what it has done.
+#[derive(Debug)]
+pub(super) struct Ledger<'a> {
+    pub(super) db: &'a Connection,
+    pub(super) roster: &'a Roster,
+    pub(super) tickets: &'a Tickets,
+    pub(super) mine: &'a mut Mine,
+    pub(super) now: Moment,
+    pub(super) deeds: Deeds,
+    fences: HashMap<Namespace, Fence>,
+    pub(super) sessions: HashMap<SessionId, Option<Session>>,
+    /// Sessions that are newer here than in their rows.
+    pub(super) unsaved: HashSet<SessionId>,
+    living: HashSet<ClientId>,
+}
+
+/// What a transaction has done that others have to hear of, once it stands.
+#[derive(Debug, Default)]
+pub(super) struct Deeds {
+    pub(super) effects: Vec<(ClientId, Effect)>,
+    pub(super) evictions: Vec<(ClientId, super::bell::Message)>,
+    pub(super) buried: Vec<ClientId>,
+    /// When the first of the names that were written may be forgotten.
+    pub(super) forget_at: Option<Moment>,
+}
+
+#[derive(Debug)]
+struct Fence {
+    last: u64,
+    stored: u64,
+}
+
+/// One name, as loaded.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) name: Name,
+    pub(super) state: State,
+    text: Option<String>,
+}
+
+impl<'a> Ledger<'a> {
+    pub(super) fn new(
+        db: &'a Connection,
+        roster: &'a Roster,
+        tickets: &'a Tickets,
+        mine: &'a mut Mine,
+        now: Moment,
+    ) -> Self {
+        Self {
+            db,
+            roster,
+            tickets,
+            mine,
+            now,
+            deeds: Deeds::default(),
+            fences: HashMap::new(),
+            sessions: HashMap::new(),
+            unsaved: HashSet::new(),
+            living: HashSet::new(),
+        }
+    }
+
+    /// Loads a name; its seats know when they expire.
+    pub(super) fn load(&mut self, name: &Name) -> Trial<Page> {
+        const GET: &str = "SELECT state FROM names WHERE namespace = ?1 AND name = ?2";
+        let mut get = self.db.prepare_cached(GET)?;
+        let key = [name.namespace().as_str(), name.as_str()];
+        let text: Option<String> = get.query_row(key, |row| row.get(0)).optional()?;
+        let state =
+            text.as_deref().map_or_else(|| Ok(State::default()), |text| parse(name, text))?;
+        let mut page = Page { name: name.clone(), state, text };
+        self.follow(&mut page)?;
+        Ok(page)
+    }
+
+    /// Gives every seat the expiry of its session.
+    pub(super) fn follow(&mut self, page: &mut Page) -> Trial<()> {
+        for session in page.state.sessions() {
+            self.session(session)?;
+        }
+        let known = &self.sessions;
+        page.state.follow(|id| known.get(&id).and_then(Option::as_ref).map_or(GONE, |s| s.expires));
+        Ok(())
+    }
+
+    /// Takes one step on a loaded name.
+    pub(super) fn step(&mut self, page: &mut Page, verb: Verb) -> Trial<Answer> {
+        let now = self.now;
+        let fence = self.fence(page.name.namespace())?;
+        let step = step(&mut page.state, verb, now, &mut fence.last);
+        for effect in step.effects {
+            let (Effect::HandedOver { session, .. } | Effect::Evicted { session, .. }) = effect;
+            let client = self.session(session)?.map_or(0, |session| session.client);
+            self.deeds.effects.push((client, effect));
+        }
+        Ok(step.answer)
+    }
+
+    fn fence(&mut self, namespace: &Namespace) -> Trial<&mut Fence> {
+        if !self.fences.contains_key(namespace) {
+            const GET: &str = "SELECT last FROM fences WHERE namespace = ?1";
+            let mut get = self.db.prepare_cached(GET)?;
+            let row = get.query_row([namespace.as_str()], |row| row.get(0)).optional()?;
+            let last: i64 = row.unwrap_or_else(|| int(wall_micros()));
+            let last = last.unsigned_abs();
+            self.fences.insert(namespace.clone(), Fence { last, stored: last });
+        }
+        self.fences.get_mut(namespace).ok_or_else(|| Fault::Refused(lost_page()))
+    }
+
+    /// Writes a name back, if it has changed.
+    pub(super) fn save(&mut self, mut page: Page) -> Trial<()> {
+        let (watch, forget_at) = (page.state.sessions().next(), page.state.forget_at());
+        // Expiry lives in the sessions; leaving it out keeps the text stable.
+        page.state.follow(|_| GONE);
+        if page.state == State::default() {
+            return page.text.map_or(Ok(()), |_| self.delete(&page.name));
+        }
+        let text = serde_json::to_string(&page.state).map_err(|e| lost_page().caused_by(e))?;
+        if page.text.as_ref() == Some(&text) {
+            return Ok(());
+        }
+        if let Some(at) = forget_at {
+            self.deeds.forget_at = Some(self.deeds.forget_at.map_or(at, |first| first.min(at)));
+        }
+        self.write(&page.name, &text, forget_at, watch)
+    }
+
+    fn write(
+        &self,
+        name: &Name,
+        text: &str,
+        forget_at: Option<Moment>,
+        watch: Option<SessionId>,
+    ) -> Trial<()> {
+        const PUT: &str = "INSERT INTO names (namespace, name, state, forget_at, watch) \
+             VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET \
+             state = excluded.state, forget_at = excluded.forget_at, watch = excluded.watch";
+        let row = params![
+            name.namespace().as_str(),
+            name.as_str(),
+            text,
+            forget_at.map(at),
+            watch.map(int)
+        ];
+        self.db.prepare_cached(PUT)?.execute(row)?;
+        Ok(())
+    }
+
+    fn delete(&self, name: &Name) -> Trial<()> {
+        const CUT: &str = "DELETE FROM names WHERE namespace = ?1 AND name = ?2";
+        self.db.prepare_cached(CUT)?.execute([name.namespace().as_str(), name.as_str()])?;
+        Ok(())
+    }
+
+    /// Lets time pass for one name.
+    pub(super) fn tick(&mut self, name: &Name) -> Trial<()> {
+        let mut page = self.load(name)?;
+        self.step(&mut page, Verb::Tick)?;
+        self.save(page)
+    }
+
+    /// Writes down the fences that were given out.
+    pub(super) fn flush(&mut self) -> Trial<()> {
+        const PUT: &str = "INSERT INTO fences (namespace, last) VALUES (?1, ?2) \
+             ON CONFLICT DO UPDATE SET last = max(last, excluded.last)";
+        for (namespace, fence) in self.fences.iter().filter(|(_, f)| f.last != f.stored) {
+            self.db.prepare_cached(PUT)?.execute(params![namespace.as_str(), int(fence.last)])?;
+        }
+        Ok(())
+    }
+
+    /// A session, dead or alive, unless it is forgotten.
+    pub(super) fn session(&mut self, id: SessionId) -> Trial<Option<&mut Session>> {
+        if !self.sessions.contains_key(&id) {
+            let row = Session::load(self.db, id)?;
+            self.sessions.insert(id, row);
+        }
+        Ok(self.sessions.get_mut(&id).and_then(Option::as_mut))
+    }
+
+    /// A session that has not ended.
+    pub(super) fn live_session(&mut self, id: SessionId) -> Trial<Option<&mut Session>> {
+        let now = self.now;
+        Ok(self.session(id)?.filter(|session| session.expires > now))
+    }
+
+    /// What is left of a session.
+    pub(super) fn left(&mut self, id: SessionId) -> Trial<Duration> {
+        let now = self.now;
+        Ok(self.session(id)?.map_or(Duration::ZERO, |session| session.expires.since(now)))
+    }
+
+    /// Ends the sessions of those among `sessions` whose client has died;
+    /// `true` if there were any.
+    pub(super) fn bury_dead(&mut self, sessions: &[SessionId]) -> Trial<bool> {
+        let mut any = false;
+        for &id in sessions {
+            let client = self.live_session(id)?.map_or(0, |session| session.client);
+            any |= client != 0 && self.is_dead(client) && self.bury(client)?;
+        }
+        Ok(any)
+    }
+
+    /// Asks once per transaction and client.
+    pub(super) fn is_dead(&mut self, client: ClientId) -> bool {
+        if client == self.mine.client || self.living.contains(&client) {
+            return false;
+        }
+        let dead = self.roster.life(client) == Life::Dead;
+        if !dead {
+            self.living.insert(client);
+        }
+        dead
+    }
+
+    /// Ends all sessions of a dead client, now.
+    pub(super) fn bury(&mut self, client: ClientId) -> Trial<bool> {
+        const END: &str = "UPDATE sessions SET expires = ?2 WHERE client = ?1 AND expires > ?2";
+        let now = self.now;
+        self.db.prepare_cached(END)?.execute(params![int(client), at(now)])?;
+        let known = self.sessions.values_mut().flatten().filter(|s| s.client == client);
+        known.for_each(|session| session.expires = session.expires.min(now));
+        self.deeds.buried.push(client);
+        Ok(true)
+    }
+}
+
+/// The expiry of a session nobody remembers.
+pub(super) const GONE: Moment = Moment::from_nanos(0);
+
+fn parse(name: &Name, text: &str) -> Result<State, Error> {
+    serde_json::from_str(text).map_err(|cause| {
+        let message = "the row of this name is damaged: evict it, or move the store away";
+        Error::new(ErrorKind::Unexpected, message).with("name", name).caused_by(cause)
+    })
+}
+
+fn lost_page() -> Error {
+    Error::new(ErrorKind::Unexpected, "the state of a name cannot be written")
+}
+
+/// A number as SQLite stores it.
+pub(super) fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A moment as SQLite stores it.
+pub(super) fn at(moment: Moment) -> i64 {
+    int(moment.nanos())
+}
+
+/// A span as SQLite stores it.
+pub(super) fn span(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A moment that SQLite stored.
+pub(super) fn moment(value: i64) -> Moment {
+    Moment::from_nanos(value.unsigned_abs())
+}

@@ -1,0 +1,271 @@
+//! The embedded engine: all processes of one host, no server.
+//!
+//! The pure core runs in a transaction of a local SQLite file. Three more
+//! things make it fast and quick to notice:
+//!
+//! - `NAME-gate`: writers of all processes queue here, in the kernel.
+//! - `NAME-clients/ID.lock`: locked for as long as a client lives.
+//! - `NAME-clients/ID.sock`: where a client is told that its turn has come,
+//!   and what closes when it dies.
+
+mod bell;
+mod checkup;
+mod fault;
+mod host;
+mod job;
+mod ledger;
+mod open;
+mod roster;
+mod schema;
+mod session;
+mod store;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod tickets;
+mod verbs;
+mod vigil;
+mod wait;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use self::bell::Inbox;
+use self::checkup::Examine;
+use self::fault::error;
+use self::host::Host;
+use self::job::{Desk, Post};
+use self::store::Opened;
+use self::verbs::{Acquire, Convert, Evict, Inspect, Release, Renew};
+use self::vigil::Vigil;
+use self::wait::Lounge;
+use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{
+    Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+};
+use crate::engine::{
+    BoxFuture, Bus, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    Selector,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::url::Url;
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub(crate) struct SqliteOptions {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// Whether to create the folder of the file, for its owner alone.
+    pub(crate) create_parent: bool,
+    /// How long to wait for a store that others are busy with.
+    pub(crate) busy: Duration,
+    /// How often a waiter looks although nobody has called it.
+    pub(crate) poll: Duration,
+    /// The shortest time between two rounds of cleaning up; `Duration::MAX`
+    /// for none.
+    pub(crate) sweep: Duration,
+    host: Host,
+}
+
+impl SqliteOptions {
+    /// The defaults: 5 s for a busy store, a look every second.
+    #[must_use]
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            create_parent: false,
+            busy: Duration::from_secs(5),
+            poll: Duration::from_secs(1),
+            sweep: Duration::from_secs(1),
+            host: Host::here(),
+        }
+    }
+
+    /// The path and options of `sqlite:PATH?busy=5s&poll=1s`.
+    pub(crate) fn from_url(url: &Url) -> Result<Self> {
+        // `sqlite:///a/b` is the same path as `sqlite:/a/b`.
+        let path = url.rest.strip_prefix("//").unwrap_or(&url.rest);
+        if path.is_empty() {
+            return Err(Error::invalid(
+                "sqlite: needs the path of its file: sqlite:/var/lib/app.db",
+            ));
+        }
+        let mut options = Self::new(path);
+        options.busy = url.options.duration("busy")?.unwrap_or(options.busy);
+        options.poll = url.options.duration("poll")?.unwrap_or(options.poll);
+        options.create_parent = url.options.flag("create_parent")?;
+        Ok(options)
+    }
+
+    fn sweeps(&self) -> bool {
+        self.sweep < Duration::MAX
+    }
+}
+
+/// Opens a store. Runs on home, where its tasks will live.
+///
+/// # Errors
+///
+/// `Invalid`, `Denied`, `Unsupported` or `Unexpected`, depending on what is at
+/// the path; what was there is left as it is.
+pub(crate) async fn open(options: SqliteOptions, clock: Clock) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(Sqlite::open(options, clock).await?))
+}
+
+/// An opened store.
+#[derive(Debug)]
+struct Sqlite {
+    profile: Profile,
+    path: PathBuf,
+    lounge: Lounge,
+    bus: Arc<Bus>,
+    listener: AbortHandle,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl Sqlite {
+    async fn open(options: SqliteOptions, clock: Clock) -> Result<Self> {
+        let inbox = Inbox { tickets: Arc::default(), bus: Arc::new(Bus::new()) };
+        let (desk, posts) = Desk::new();
+        let (path, poll) = (options.path.clone(), options.poll);
+        let (thread, opened) = store::start(options, clock.clone(), inbox.clone(), posts)?;
+        let Opened { roster, client } = opened.await.unwrap_or_else(|_| Err(job::closed()))?;
+        let home = Handle::current();
+        let socket = UnixListener::bind(roster.socket(client)).map_err(|cause| {
+            let message = "no socket can be made beside the store: look at the permissions there";
+            error(ErrorKind::Unavailable, message, &path).caused_by(cause)
+        })?;
+        let listen = bell::listen(socket, inbox.clone(), clock.clone());
+        let listener = home.spawn(listen).abort_handle();
+        let vigil = Arc::new(Vigil::new(home.clone(), clock.clone(), desk.clone(), roster));
+        let lounge = Lounge { home, clock, desk, tickets: inbox.tickets, vigil, poll };
+        let thread = Arc::new(Mutex::new(Some(thread)));
+        let profile = profile(&path);
+        Ok(Self { profile, path, lounge, bus: inbox.bus, listener, thread })
+    }
+
+    /// Ends the tasks on home.
+    fn quiet(&self) {
+        self.listener.abort();
+        self.lounge.vigil.close();
+        self.bus.close();
+    }
+
+    fn stop(&self, post: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> Post) -> BoxFuture<()> {
+        self.quiet();
+        let stopped = self.lounge.desk.post(post);
+        let thread = Arc::clone(&self.thread);
+        let tickets = Arc::clone(&self.lounge.tickets);
+        Box::pin(async move {
+            stopped.await;
+            tickets.close();
+            let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // Its last act was to tell us, so this does not block.
+            drop(thread.map(JoinHandle::join));
+        })
+    }
+
+    #[cfg(test)]
+    fn die(&self) -> BoxFuture<()> {
+        self.stop(Post::Die)
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.quiet();
+        // Waiters may still have a way to the store; it ends all the same.
+        drop(self.lounge.desk.post(Post::Close));
+    }
+}
+
+fn profile(path: &std::path::Path) -> Profile {
+    let mut profile = Profile::new("sqlite", path.display().to_string());
+    profile.grants = Grants::Counted;
+    profile.fencing = Fencing::Strict;
+    profile.order = Order::Fifo;
+    profile.liveness = Liveness::Session;
+    profile.clock = Timekeeper::Host;
+    profile.wake = WakeUp::Push;
+    profile.reach = Reach::Host;
+    profile.survives = Survives::Restart;
+    profile.listing = Lists::Indexed;
+    profile.predecessor = true;
+    profile.lock_delay = true;
+    profile.keep_closed = true;
+    profile.convert = true;
+    profile
+}
+
+impl Engine for Sqlite {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        self.lounge.desk.ask(Acquire::new(claim))
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let lounge = self.lounge.clone();
+        Box::pin(async move { Ok(lounge.wait(ticket, until).await) })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let (count, bus) = (tickets.len(), Arc::clone(&self.bus));
+        let inbox = Inbox { tickets: Arc::clone(&self.lounge.tickets), bus };
+        let renewed = self.lounge.desk.ask(Renew::new(tickets));
+        Box::pin(async move {
+            match renewed.await {
+                Ok((answers, lost)) => {
+                    lost.into_iter().for_each(|(lease, why)| inbox.lost(lease, why.into()));
+                    answers
+                }
+                Err(error) => vec![Renewal::Unknown(error); count],
+            }
+        })
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        self.lounge.desk.ask(Release { ticket, ending })
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        self.lounge.desk.ask(Convert { ticket, to })
+    }
+
+    fn events(&self) -> Events {
+        self.bus.subscribe()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        self.lounge.desk.ask(Inspect { selector, page })
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        self.lounge.desk.ask(Evict(eviction))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        self.lounge.desk.ask(Examine { path: self.path.clone() })
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        None
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let stopped = self.stop(Post::Close);
+        Box::pin(async move {
+            stopped.await;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,406 @@
+//! The thread that owns the connection.
+//!
+//! It takes everything that is waiting and runs it in one transaction, so that
+//! many verbs share one commit. Writers of all processes queue at an exclusive
+//! lock on a side file first: SQLite alone lets them sleep and try again, and
+//! under load some then wait for seconds.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::SqliteOptions;
+use super::bell::{Bell, Inbox, Message};
+use super::fault::{Fault, told};
+use super::job::{Post, Work};
+use super::ledger::{Deeds, Ledger, int};
+use super::roster::{Badge, ClientId, Life, Roster};
+use super::session::Mine;
+use super::sweep::Swept;
+use super::{open, schema};
+use crate::clock::{Clock, Moment};
+use crate::engine::state::Effect;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The most verbs of one transaction: the first must not wait for ever.
+const BATCH: usize = 1000;
+/// How often an idle store looks for what others have left to clean up, and a
+/// busy one notes how the clocks stand.
+const ROUND: Duration = Duration::from_secs(60);
+
+/// All that belongs to the thread.
+#[derive(Debug)]
+pub(super) struct Store {
+    options: SqliteOptions,
+    clock: Clock,
+    db: Connection,
+    gate: File,
+    roster: Arc<Roster>,
+    badge: Badge,
+    mine: Mine,
+    inbox: Inbox,
+    bell: Bell,
+    suspects: Vec<ClientId>,
+    next_sweep: Option<Moment>,
+    noted_at: Moment,
+    seen_version: i64,
+}
+
+/// What the engine gets to know of an opened store.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) roster: Arc<Roster>,
+    pub(super) client: ClientId,
+}
+
+/// Starts the thread; it answers when the store is open.
+pub(super) fn start(
+    options: SqliteOptions,
+    clock: Clock,
+    inbox: Inbox,
+    posts: Receiver<Post>,
+) -> Result<(JoinHandle<()>, oneshot::Receiver<Result<Opened>>)> {
+    let (ready, opened) = oneshot::channel();
+    let serve = move || match Store::open(options, clock, inbox) {
+        Ok(store) => {
+            let roster = Arc::clone(&store.roster);
+            let _ = ready.send(Ok(Opened { roster, client: store.badge.client }));
+            store.serve(&posts);
+        }
+        Err(error) => drop(ready.send(Err(error))),
+    };
+    let thread = std::thread::Builder::new().name("leasehold-sqlite".into()).spawn(serve);
+    let thread = thread.map_err(|cause| {
+        let message = "no thread can be started: raise the limit of this user";
+        Error::new(ErrorKind::Unavailable, message).with("engine", "sqlite").caused_by(cause)
+    })?;
+    Ok((thread, opened))
+}
+
+enum Next {
+    Batch(Vec<Box<dyn Work>>),
+    Idle,
+    End(Option<oneshot::Sender<()>>, bool),
+}
+
+impl Store {
+    fn open(options: SqliteOptions, clock: Clock, inbox: Inbox) -> Result<Self> {
+        open::check(&options)?;
+        let gate = open::gate(&options.path)?;
+        let roster = Roster::open(&options.path).map_err(|e| outside(&options, e))?;
+        gate.lock().map_err(|e| outside(&options, e))?;
+        let db = open::connect(&options)?;
+        let badge = roster.enter().map_err(|e| outside(&options, e))?;
+        let mine = Mine::new(badge.client);
+        let roster = Arc::new(roster);
+        let now = clock.now();
+        let mut store = Self {
+            next_sweep: None,
+            noted_at: now,
+            seen_version: 0,
+            suspects: Vec::new(),
+            bell: Bell::default(),
+            options,
+            clock,
+            db,
+            gate,
+            roster,
+            badge,
+            mine,
+            inbox,
+        };
+        match store.move_in() {
+            Ok(()) => Ok(store),
+            Err(error) => {
+                store.roster.leave(store.badge);
+                Err(error)
+            }
+        }
+    }
+
+    /// The first transaction: a new boot, the dead, and a first sweep. The
+    /// gate is closed behind us meanwhile.
+    fn move_in(&mut self) -> Result<()> {
+        let clients = self.roster.clients().map_err(|e| outside(&self.options, e))?;
+        let (dead, others): (Vec<_>, Vec<_>) = clients
+            .into_iter()
+            .filter(|client| *client != self.badge.client)
+            .partition(|client| self.roster.life(*client) == Life::Dead);
+        let boot = self.new_boot(others.is_empty())?;
+        let full = boot.is_some();
+        self.pragma_sync(full)?;
+        let sweeps = self.options.sweeps();
+        let mut next = Swept::default();
+        let deeds = self.transaction(|ledger| {
+            boot.iter().try_for_each(|boot| ledger.reboot(boot))?;
+            dead.iter().try_for_each(|client| ledger.bury(*client).map(drop))?;
+            next = if sweeps { ledger.sweep()? } else { Swept::default() };
+            Ok(schema::note_clocks(ledger.db, ledger.now)?)
+        });
+        let _ = self.gate.unlock();
+        self.pragma_sync(false)?;
+        self.deliver(deeds?);
+        self.plan_sweep(next.then);
+        Ok(())
+    }
+
+    /// The id of this boot, if the store has not seen it yet.
+    fn new_boot(&self, alone: bool) -> Result<Option<String>> {
+        let known = schema::get(&self.db, "boot").map_err(|e| told(&e, &self.options.path))?;
+        Ok(match &self.options.host.boot {
+            Some(boot) => (known.as_ref() != Some(boot)).then(|| boot.clone()),
+            // The kernel does not tell: be careful whenever nobody else could.
+            None => alone.then(|| "unknown".to_owned()),
+        })
+    }
+
+    fn pragma_sync(&self, full: bool) -> Result<()> {
+        let mode = if full { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
+        self.db.execute_batch(mode).map_err(|e| told(&e, &self.options.path))
+    }
+
+    fn serve(mut self, posts: &Receiver<Post>) {
+        loop {
+            match self.next(posts) {
+                Next::Batch(batch) => self.run(batch),
+                Next::Idle => self.tidy(),
+                Next::End(done, clean) => return self.end(done, clean),
+            }
+        }
+    }
+
+    /// Waits for something to do, and takes all there is.
+    fn next(&mut self, posts: &Receiver<Post>) -> Next {
+        if !self.suspects.is_empty() {
+            return self.gather(posts, Vec::new());
+        }
+        match posts.recv_timeout(self.patience()) {
+            Ok(Post::Work(work)) => self.gather(posts, vec![work]),
+            Ok(end) => ending(end),
+            Err(RecvTimeoutError::Timeout) => Next::Idle,
+            Err(RecvTimeoutError::Disconnected) => Next::End(None, true),
+        }
+    }
+
+    fn gather(&mut self, posts: &Receiver<Post>, mut batch: Vec<Box<dyn Work>>) -> Next {
+        while batch.len() < BATCH {
+            match posts.try_recv() {
+                Ok(Post::Work(work)) => batch.push(work),
+                Ok(end) => {
+                    self.run(batch);
+                    return ending(end);
+                }
+                Err(_) => break,
+            }
+        }
+        Next::Batch(batch)
+    }
+
+    fn patience(&self) -> Duration {
+        let due = self.next_sweep.map_or(ROUND, |next| next.since(self.clock.now()));
+        due.clamp(Duration::from_millis(1), ROUND)
+    }
+
+    fn run(&mut self, mut batch: Vec<Box<dyn Work>>) {
+        let reads = self.suspects.is_empty() && batch.iter().all(|work| work.reads());
+        batch.iter().for_each(|work| work.prepare(&self.inbox.tickets));
+        let end = if reads { self.read(&mut batch) } else { self.write(&mut batch) };
+        let (end, deeds) = match end {
+            Ok(deeds) => (Ok(()), deeds),
+            Err(error) => (Err(error), Deeds::default()),
+        };
+        for work in batch {
+            work.finish(end.clone(), &self.inbox.tickets);
+        }
+        self.deliver(deeds);
+    }
+
+    fn read(&mut self, batch: &mut [Box<dyn Work>]) -> Result<Deeds> {
+        let path = self.options.path.clone();
+        self.exec("BEGIN").map_err(|e| told(&e, &path))?;
+        let now = self.clock.now();
+        let tickets = Arc::clone(&self.inbox.tickets);
+        let mut ledger = Ledger::new(&self.db, &self.roster, &tickets, &mut self.mine, now);
+        let done = batch.iter_mut().try_for_each(|work| work.run(&mut ledger));
+        let end = self.exec("ROLLBACK");
+        done.and(end).map_err(|e| told(&e, &path)).map(|()| Deeds::default())
+    }
+
+    fn write(&mut self, batch: &mut [Box<dyn Work>]) -> Result<Deeds> {
+        self.gate.lock().map_err(|e| outside(&self.options, e))?;
+        let suspects = std::mem::take(&mut self.suspects);
+        let done = self.transaction(|ledger| {
+            for client in suspects {
+                let _ = ledger.is_dead(client) && ledger.bury(client)?;
+            }
+            batch.iter_mut().try_for_each(|work| work.run(ledger))?;
+            // Those who waited for the dead need not wait for our next sweep.
+            if ledger.deeds.buried.is_empty() { Ok(()) } else { ledger.sweep().map(drop) }
+        });
+        let _ = self.gate.unlock();
+        done
+    }
+
+    /// One transaction: stands, or is undone, or nobody can tell.
+    fn transaction(
+        &mut self,
+        work: impl FnOnce(&mut Ledger<'_>) -> Result<(), Fault>,
+    ) -> Result<Deeds> {
+        let path = self.options.path.clone();
+        self.exec("BEGIN IMMEDIATE").map_err(|e| told(&e, &path))?;
+        // Read under the lock: time never runs back from one writer to the next.
+        let now = self.clock.now();
+        let tickets = Arc::clone(&self.inbox.tickets);
+        let mut ledger = Ledger::new(&self.db, &self.roster, &tickets, &mut self.mine, now);
+        let done = work(&mut ledger).and_then(|()| ledger.flush());
+        let deeds = std::mem::take(&mut ledger.deeds);
+        if let Err(fault) = done {
+            let _ = self.exec("ROLLBACK");
+            return Err(self.explain(fault));
+        }
+        match self.exec("COMMIT") {
+            Ok(()) => Ok(deeds),
+            Err(cause) => {
+                let _ = self.exec("ROLLBACK");
+                Err(told(&cause, &path).unknown())
+            }
+        }
+    }
+
+    fn explain(&self, fault: Fault) -> Error {
+        match fault {
+            Fault::Refused(error) => error,
+            Fault::Store(cause) => told(&cause, &self.options.path),
+        }
+    }
+
+    fn exec(&self, sql: &str) -> rusqlite::Result<()> {
+        self.db.prepare_cached(sql)?.execute([]).map(drop)
+    }
+
+    /// Tells everyone concerned what a transaction has done.
+    fn deliver(&mut self, deeds: Deeds) {
+        let handed = deeds.effects.into_iter().filter_map(|(client, effect)| match effect {
+            Effect::HandedOver { id, fence, predecessor, .. } => {
+                Some((client, Message::Handed { lease: id, fence, predecessor }))
+            }
+            Effect::Evicted { .. } => None,
+        });
+        for (client, message) in handed.chain(deeds.evictions).collect::<Vec<_>>() {
+            self.tell(client, message);
+        }
+        for client in deeds.buried {
+            self.inbox.tickets.died(client);
+            self.roster.clear(client);
+        }
+        if let Some(at) = deeds.forget_at {
+            self.plan_sweep(Some(at));
+        }
+    }
+
+    fn tell(&mut self, client: ClientId, message: Message) {
+        if client == self.badge.client {
+            return self.inbox.take(message);
+        }
+        if client != 0 && !self.bell.ring(&self.roster, client, &message) {
+            // Nobody there: perhaps it died with the lease just handed to it.
+            self.suspects.push(client);
+        }
+    }
+
+    /// Makes sure that a sweep comes at `at`, but not all the time.
+    fn plan_sweep(&mut self, at: Option<Moment>) {
+        if !self.options.sweeps() {
+            return;
+        }
+        let soon = self.clock.now().after(self.options.sweep);
+        let at = at.map(|at| at.max(soon));
+        self.next_sweep = self.next_sweep.into_iter().chain(at).min();
+    }
+
+    /// What is done when there is nothing else to do.
+    fn tidy(&mut self) {
+        let now = self.clock.now();
+        let due = self.next_sweep.is_some_and(|next| next <= now);
+        if !self.options.sweeps() || !(due || self.others_wrote()) {
+            return;
+        }
+        self.next_sweep = None;
+        if self.gate.lock().is_err() {
+            return;
+        }
+        let note = now.since(self.noted_at) >= ROUND;
+        let mut next = Swept::default();
+        let done = self.transaction(|ledger| {
+            next = ledger.sweep()?;
+            if note { Ok(schema::note_clocks(ledger.db, ledger.now)?) } else { Ok(()) }
+        });
+        let _ = self.gate.unlock();
+        self.noted_at = if note { now } else { self.noted_at };
+        self.plan_sweep(if done.is_err() { Some(now) } else { next.then });
+        if next.full {
+            self.next_sweep = Some(now);
+        }
+        self.deliver(done.unwrap_or_default());
+    }
+
+    fn others_wrote(&mut self) -> bool {
+        let version = self.db.query_row("PRAGMA data_version", [], |row| row.get(0));
+        let before = std::mem::replace(&mut self.seen_version, version.unwrap_or(0));
+        before != self.seen_version
+    }
+
+    fn end(mut self, done: Option<oneshot::Sender<()>>, clean: bool) {
+        if clean {
+            self.move_out();
+            self.roster.leave(self.badge);
+        } else {
+            drop(self.badge);
+        }
+        // The last one out lets SQLite fold the log into the file.
+        drop(self.db);
+        if let Some(done) = done {
+            // Nobody may be listening any more.
+            let _ = done.send(());
+        }
+    }
+
+    /// Our sessions go, unless something is still held by them: that runs out
+    /// by its ttl, because its holder may not know yet that we have closed.
+    fn move_out(&mut self) {
+        if self.gate.lock().is_err() {
+            return;
+        }
+        let used = self.inbox.tickets.sessions();
+        let _ = self.transaction(|ledger| {
+            let mine = int(ledger.mine.client);
+            let mut all = ledger.db.prepare("SELECT id FROM sessions WHERE client = ?1")?;
+            let ids = all.query_map([mine], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
+            for id in ids.into_iter().filter(|id| !used.contains(&id.unsigned_abs())) {
+                super::session::Session::delete(ledger.db, id.unsigned_abs())?;
+            }
+            ledger.db.execute("UPDATE sessions SET client = 0 WHERE client = ?1", [mine])?;
+            Ok(schema::note_clocks(ledger.db, ledger.now)?)
+        });
+        let _ = self.gate.unlock();
+    }
+}
+
+fn ending(post: Post) -> Next {
+    match post {
+        Post::Close(done) => Next::End(Some(done), true),
+        #[cfg(test)]
+        Post::Die(done) => Next::End(Some(done), false),
+        Post::Work(work) => Next::Batch(vec![work]),
+    }
+}
+
+fn outside(options: &SqliteOptions, cause: std::io::Error) -> Error {
+    let message = "a file beside the store cannot be used: look at the permissions of its folder";
+    super::fault::error(ErrorKind::Denied, message, &options.path).caused_by(cause)
+}

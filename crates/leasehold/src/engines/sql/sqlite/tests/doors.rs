@@ -1,0 +1,173 @@
+//! Opening and closing: clear errors that lose nothing.
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::super::host::{FileSystem, judge, judge_fuse};
+use super::*;
+use crate::error::{Error, ErrorKind};
+
+async fn refused(rig: &Rig) -> Error {
+    let before = std::fs::read(rig.path()).ok();
+    let error = Sqlite::open(rig.options(), rig.clock.clone().into()).await.unwrap_err();
+    assert_eq!(std::fs::read(rig.path()).ok(), before, "a failed open must change nothing");
+    assert!(error.to_string().contains("engine: sqlite, path: "), "{error}");
+    error
+}
+
+async fn filled(rig: &Rig) {
+    let engine = rig.open().await;
+    for at in 0..200 {
+        let one = ticket(&format!("name/{at}"));
+        take(&engine, &one).await;
+    }
+    engine.close().await.unwrap();
+}
+
+fn edit(rig: &Rig, sql: &str) {
+    rusqlite::Connection::open(rig.path()).unwrap().execute_batch(sql).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_left_alone() {
+    let rig = Rig::new();
+    std::fs::write(rig.path(), "my diary".repeat(100)).unwrap();
+    let error = refused(&rig).await;
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("not a lock store"), "{error}");
+    assert_eq!(rig.files(), ["locks.db"]);
+}
+
+#[tokio::test]
+async fn the_database_of_another_application_is_left_alone() {
+    let rig = Rig::new();
+    edit(&rig, "CREATE TABLE customers (id INTEGER); INSERT INTO customers VALUES (1);");
+    let error = refused(&rig).await;
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("another application"), "{error}");
+    assert_eq!(rig.files(), ["locks.db"]);
+}
+
+#[tokio::test]
+async fn a_newer_layout_is_refused() {
+    let rig = Rig::new();
+    filled(&rig).await;
+    edit(&rig, "PRAGMA user_version = 7");
+    let error = refused(&rig).await;
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("layout 7"), "{error}");
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_named_as_such() {
+    let rig = Rig::new();
+    filled(&rig).await;
+    let mut bytes = std::fs::read(rig.path()).unwrap();
+    bytes[4096..].fill(0x5a);
+    std::fs::write(rig.path(), bytes).unwrap();
+    let error = refused(&rig).await;
+    assert_eq!(error.kind(), ErrorKind::Unexpected);
+    assert!(error.to_string().contains("damaged"), "{error}");
+}
+
+#[tokio::test]
+async fn a_truncated_store_is_named_as_such() {
+    let rig = Rig::new();
+    filled(&rig).await;
+    let bytes = std::fs::read(rig.path()).unwrap();
+    std::fs::write(rig.path(), &bytes[..bytes.len() / 2]).unwrap();
+    assert_eq!(refused(&rig).await.kind(), ErrorKind::Unexpected);
+}
+
+#[tokio::test]
+async fn a_read_only_file_or_folder_is_refused() {
+    let rig = Rig::new();
+    filled(&rig).await;
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(&rig.path(), 0o400);
+    assert_eq!(refused(&rig).await.kind(), ErrorKind::Denied);
+    mode(&rig.path(), 0o600);
+    mode(rig.dir.path(), 0o500);
+    let error = refused(&rig).await;
+    mode(rig.dir.path(), 0o700);
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert!(error.to_string().contains("folder is read-only"), "{error}");
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_named_or_created() {
+    let rig = Rig::new();
+    let mut options = SqliteOptions::new(rig.dir.path().join("no/where/locks.db"));
+    let clock = Clock::from(rig.clock.clone());
+    let error = Sqlite::open(options.clone(), clock.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("no folder") && error.to_string().contains("no/where"));
+    options.create_parent = true;
+    let engine = Sqlite::open(options, clock).await.unwrap();
+    let folder = rig.dir.path().join("no/where").metadata().unwrap();
+    assert_eq!(folder.permissions().mode() & 0o777, 0o700);
+    engine.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_folder_is_no_store() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.path()).unwrap();
+    let error = Sqlite::open(rig.options(), rig.clock.clone().into()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_store_is_for_its_owner_alone() {
+    let rig = Rig::new();
+    let engine = rig.open().await;
+    let mode = |path: PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(rig.path()), 0o600);
+    assert_eq!(mode(rig.dir.path().join("locks.db-clients")), 0o700);
+    let found = engine.examine().await.unwrap();
+    assert!(found.iter().all(|finding| finding.severity == crate::engine::Severity::Note));
+}
+
+#[tokio::test]
+async fn closing_leaves_no_files_and_ends_all_waits() {
+    let rig = Rig::new();
+    let (a, b) = (rig.open().await, rig.open().await);
+    let (first, second) = (ticket("job"), ticket("job"));
+    take(&a, &first).await;
+    queue(&b, &second).await;
+    let wait = tokio::task::spawn(b.wait(second.clone(), Moment::NEVER));
+    tokio::task::yield_now().await;
+    b.close().await.unwrap();
+    assert!(matches!(wait.await.unwrap().unwrap(), Wake::Look));
+    assert!(b.acquire(claim(&second)).await.is_err());
+    give_back(&a, &first).await;
+    a.close().await.unwrap();
+    assert_eq!(rig.files(), ["locks.db", "locks.db-gate"]);
+}
+
+#[tokio::test]
+async fn a_long_path_is_no_obstacle() {
+    let rig = Rig::new();
+    let deep = rig.dir.path().join("d".repeat(120));
+    std::fs::create_dir(&deep).unwrap();
+    let options = SqliteOptions::new(deep.join("locks.db"));
+    let clock = Clock::from(rig.clock.clone());
+    let a = Sqlite::open(options.clone(), clock.clone()).await.unwrap();
+    let b = Sqlite::open(options, clock).await.unwrap();
+    let (first, second) = (ticket("job"), ticket("job"));
+    take(&a, &first).await;
+    queue(&b, &second).await;
+    give_back(&a, &first).await;
+    let wake = b.wait(second, Moment::NEVER).await.unwrap();
+    assert!(matches!(wake, Wake::Granted { .. }));
+}
+
+#[test]
+fn network_file_systems_are_known() {
+    assert_eq!(judge(0x6969), FileSystem::Network("NFS"));
+    assert_eq!(judge(0xef53), FileSystem::Local);
+    assert_eq!(judge(0x794c_7630), FileSystem::Local, "overlay");
+    assert_eq!(judge_fuse("fuse.sshfs"), FileSystem::Network("sshfs"));
+    assert_eq!(judge_fuse("fuseblk"), FileSystem::Fuse);
+}

@@ -1,0 +1,19 @@
+//! What the contract asks for, each inside a transaction.
+
+mod acquire;
+mod burial;
+mod convert;
+mod evict;
+mod inspect;
+mod peek;
+mod release;
+mod renew;
+
+pub(super) use acquire::Acquire;
+pub(super) use burial::Bury;
+pub(super) use convert::Convert;
+pub(super) use evict::Evict;
+pub(super) use inspect::Inspect;
+pub(super) use peek::{Peek, Peeked};
+pub(super) use release::Release;
+pub(super) use renew::Renew;

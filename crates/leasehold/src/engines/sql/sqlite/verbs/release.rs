@@ -1,0 +1,41 @@
+//! Giving a lease back.
+
+use super::super::fault::Trial;
+use super::super::job::Act;
+use super::super::ledger::Ledger;
+use super::super::tickets::Tickets;
+use crate::claim::{Ending, Released, Ticket};
+use crate::engine::state::{Answer, Verb};
+use crate::error::{Error, Result};
+
+#[derive(Debug)]
+pub(in super::super) struct Release {
+    pub(in super::super) ticket: Ticket,
+    pub(in super::super) ending: Ending,
+}
+
+impl Act for Release {
+    type Answer = Released;
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Released> {
+        let id = self.ticket.id;
+        let mut page = ledger.load(&self.ticket.name)?;
+        let seat = page.state.find(id);
+        let keep_closed = self.ending.keep_closed;
+        let answer = ledger.step(&mut page, Verb::Release { id, keep_closed })?;
+        ledger.save(page)?;
+        if let Some((session, _)) = seat {
+            ledger.end_fixed(session)?;
+        }
+        Ok(match answer {
+            Answer::Released => Released::Released,
+            _ => Released::AlreadyLost,
+        })
+    }
+
+    fn settle(&mut self, answer: Result<&Released, &Error>, tickets: &Tickets) {
+        if answer.is_ok() {
+            tickets.remove(self.ticket.id);
+        }
+    }
+}

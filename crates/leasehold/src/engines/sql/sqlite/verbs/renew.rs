@@ -1,0 +1,143 @@
+//! Keeping tickets alive: one row for all that share a ttl.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::super::bell::Why;
+use super::super::fault::Trial;
+use super::super::job::Act;
+use super::super::ledger::{Ledger, int};
+use super::super::tickets::{Outlook, Tickets};
+use crate::claim::{LeaseId, Place, Refresh, Renewal};
+use crate::engine::state::{Answer, SessionId, Verb};
+use crate::error::{Error, Result};
+
+#[derive(Debug)]
+pub(in super::super) struct Renew {
+    tickets: Vec<Refresh>,
+    /// What is left of each session once it is extended; `None` if it ended.
+    left: HashMap<SessionId, Option<Duration>>,
+    lost: HashMap<LeaseId, Why>,
+    seats: Vec<SessionId>,
+}
+
+/// The answers, and the tickets that were taken away meanwhile.
+pub(in super::super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, Why)>);
+
+impl Renew {
+    pub(in super::super) fn new(tickets: Vec<Refresh>) -> Self {
+        Self { tickets, left: HashMap::new(), lost: HashMap::new(), seats: Vec::new() }
+    }
+
+    /// Extends every session that our tickets live by, once.
+    fn extend(&mut self, ledger: &mut Ledger<'_>) -> Trial<()> {
+        let mut longest: HashMap<SessionId, Duration> = HashMap::new();
+        for refresh in &self.tickets {
+            if let Some((session, _)) = ledger.tickets.session(refresh.ticket.id) {
+                let ttl = longest.entry(session).or_default();
+                *ttl = refresh.ttl.max(*ttl);
+            }
+        }
+        for (session, ttl) in longest {
+            self.extend_one(ledger, session, ttl)?;
+        }
+        Ok(())
+    }
+
+    fn extend_one(
+        &mut self,
+        ledger: &mut Ledger<'_>,
+        session: SessionId,
+        ttl: Duration,
+    ) -> Trial<Option<Duration>> {
+        let left = ledger.extend(session, ttl)?;
+        self.left.insert(session, left);
+        self.lost.extend(losses(ledger, session)?);
+        Ok(left)
+    }
+
+    fn answer(&mut self, ledger: &mut Ledger<'_>, at: usize) -> Trial<(SessionId, Renewal)> {
+        let id = self.tickets[at].ticket.id;
+        if self.lost.contains_key(&id) {
+            return Ok((0, Renewal::Gone));
+        }
+        let known = ledger.tickets.session(id);
+        let Some((session, true)) = known else { return self.ask_by_name(ledger, at) };
+        let left = self.left.get(&session).copied().flatten();
+        let held = |ttl| Renewal::Held { ttl, sent_at: ledger.now };
+        Ok((session, left.map_or(Renewal::Gone, held)))
+    }
+
+    /// For a ticket that may have been granted meanwhile, or is not ours.
+    fn ask_by_name(&mut self, ledger: &mut Ledger<'_>, at: usize) -> Trial<(SessionId, Renewal)> {
+        let Refresh { ticket, ttl, .. } = self.tickets[at].clone();
+        let mut page = ledger.load(&ticket.name)?;
+        let answer = ledger.step(&mut page, Verb::Renew { id: ticket.id, ttl })?;
+        let seat = page.state.find(ticket.id);
+        ledger.save(page)?;
+        let (Some((session, grant)), false) = (seat, answer == Answer::Gone) else {
+            return Ok((0, Renewal::Gone));
+        };
+        let left = match self.left.get(&session) {
+            Some(left) => *left,
+            None => self.extend_one(ledger, session, ttl)?,
+        };
+        let Some(left) = left else { return Ok((0, Renewal::Gone)) };
+        let sent_at = ledger.now;
+        let answer = match grant {
+            None => Renewal::Queued(Place::new(left, sent_at)),
+            Some(_) => Renewal::Held { ttl: left, sent_at },
+        };
+        Ok((session, answer))
+    }
+}
+
+impl Act for Renew {
+    type Answer = Renewed;
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Renewed> {
+        self.extend(ledger)?;
+        let mut answers = Vec::with_capacity(self.tickets.len());
+        for at in 0..self.tickets.len() {
+            let (session, answer) = self.answer(ledger, at)?;
+            self.seats.push(session);
+            answers.push(answer);
+        }
+        let ours: HashSet<_> = self.tickets.iter().map(|refresh| refresh.ticket.id).collect();
+        Ok((answers, self.lost.drain().filter(|(id, _)| ours.contains(id)).collect()))
+    }
+
+    fn settle(&mut self, answer: Result<&Renewed, &Error>, tickets: &Tickets) {
+        let Ok((answers, lost)) = answer else { return };
+        // The bus hears of these first, and needs to find them.
+        let lost: HashSet<_> = lost.iter().map(|(id, _)| *id).collect();
+        for ((refresh, answer), session) in self.tickets.iter().zip(answers).zip(&self.seats) {
+            let id = refresh.ticket.id;
+            match answer {
+                Renewal::Gone if !lost.contains(&id) => drop(tickets.remove(id)),
+                Renewal::Held { .. } => tickets.held(id, *session),
+                Renewal::Queued(_) if tickets.session(id).is_none() => {
+                    tickets.queued(id, *session, Outlook::default());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Takes what was written down for a session's owner.
+fn losses(ledger: &Ledger<'_>, session: SessionId) -> Trial<Vec<(LeaseId, Why)>> {
+    const ANY: &str = "SELECT lease, why FROM losses WHERE session = ?1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+    let mut query = ledger.db.prepare_cached(ANY)?;
+    let rows: Vec<_> = query.query_map([int(session)], read)?.collect::<Result<_, _>>()?;
+    if !rows.is_empty() {
+        let mut cut = ledger.db.prepare_cached("DELETE FROM losses WHERE session = ?1")?;
+        cut.execute([int(session)])?;
+    }
+    let parse = |(lease, why): (String, String)| {
+        let bits = u128::from_str_radix(&lease, 16).ok()?;
+        Some((LeaseId::from_bits(bits), serde_json::from_str(&why).ok()?))
+    };
+    Ok(rows.into_iter().filter_map(parse).collect())
+}

@@ -1,0 +1,236 @@
+//! `Locks`: the one handle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::{Delivery, Effort, Request, Tenancy, deliver};
+use crate::claim::Owner;
+use crate::client::Client;
+use crate::clock::{Clock, TestClock};
+use crate::core::Core;
+use crate::engine::{Engine, Evicted, Eviction, Finding, Listing, Page, Profile, Selector, Status};
+use crate::engines::memory::Memory;
+use crate::error::{Error, ErrorKind, Result};
+use crate::guard::Guard;
+use crate::name::{Name, Namespace};
+use crate::parcel::Errand;
+
+/// The handle on an engine; cheap to clone, makes everything else.
+///
+/// When the last handle and the last guard have gone, releases that are still
+/// on their way are waited for (at most a second, normally one round trip), so
+/// that a guard dropped as `main` ends does not block the next run.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// let locks = leasehold::open("memory:").await?;
+/// let guard = locks.mutex("order/42").lock().await?;
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Locks {
+    client: Arc<Client>,
+    namespace: Namespace,
+    label: Option<Arc<str>>,
+    wait_limit: Option<Duration>,
+}
+
+impl Locks {
+    /// Locks among the tasks and threads of this process.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system gives no thread.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::with_memory(Clock::System)
+    }
+
+    /// Like [`Locks::memory`], on a clock that a test moves by hand.
+    ///
+    /// # Panics
+    ///
+    /// If the operating system gives no thread.
+    #[must_use]
+    pub fn memory_on(clock: TestClock) -> Self {
+        Self::with_memory(clock.into())
+    }
+
+    fn with_memory(clock: Clock) -> Self {
+        let engine = Arc::new(Memory::new(clock.clone()));
+        Self::on(engine, clock).expect("the operating system gives no thread")
+    }
+
+    /// Locks on an engine of your own.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the library's thread cannot be started.
+    pub fn on(engine: Arc<dyn Engine>, clock: impl Into<Clock>) -> Result<Self> {
+        let client = Arc::new(Client::start(engine, clock.into())?);
+        Ok(Self { client, namespace: Namespace::default(), label: None, wait_limit: None })
+    }
+
+    /// The same engine, with names of another namespace.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if it has other characters than `a-z A-Z 0-9 . _ -`.
+    pub fn namespace(&self, namespace: impl Into<Arc<str>>) -> Result<Self> {
+        Ok(Self { namespace: Namespace::new(namespace)?, ..self.clone() })
+    }
+
+    /// The same engine, with another label for what is asked for from here on.
+    #[must_use]
+    pub fn label(&self, label: impl Into<Arc<str>>) -> Self {
+        Self { label: Some(label.into()), ..self.clone() }
+    }
+
+    /// The same engine, where waiting ends after `limit` unless a call says
+    /// otherwise.
+    #[must_use]
+    pub fn wait_limit(&self, limit: Duration) -> Self {
+        Self { wait_limit: Some(limit), ..self.clone() }
+    }
+
+    /// What the opened engine promises and costs.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        self.client.core.engine.profile()
+    }
+
+    /// The engine behind these locks: for a layer around it, and for tests of
+    /// its contract.
+    #[must_use]
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.client.core.engine)
+    }
+
+    /// Who holds and who waits for `name`.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a bad name; the engine's error if it cannot be reached.
+    pub async fn status(&self, name: impl AsRef<str>) -> Result<Status> {
+        let name = self.name(name.as_ref())?;
+        let engine = &self.client.core.engine;
+        let found = engine.inspect(Selector::Name(name.clone()), Page::default());
+        let found = self.at_home(found).await?;
+        Ok(found.names.into_iter().next().unwrap_or_else(|| Status::new(name)))
+    }
+
+    /// One page of the names that start with `prefix`, held or remembered.
+    ///
+    /// # Errors
+    ///
+    /// The engine's error if it cannot list or cannot be reached.
+    pub async fn list(&self, prefix: impl Into<Arc<str>>, page: Page) -> Result<Listing> {
+        let selector = Selector::Prefix(self.namespace.clone(), prefix.into());
+        self.at_home(self.client.core.engine.inspect(selector, page)).await
+    }
+
+    /// Takes leases away from their holders.
+    ///
+    /// # Errors
+    ///
+    /// The engine's error if it cannot be reached.
+    pub async fn evict(&self, eviction: Eviction) -> Result<Evicted> {
+        self.at_home(self.client.core.engine.evict(eviction)).await
+    }
+
+    /// What an operator should know about the server behind the engine.
+    ///
+    /// # Errors
+    ///
+    /// The engine's error if it cannot be reached.
+    pub async fn examine(&self) -> Result<Vec<Finding>> {
+        self.at_home(self.client.core.engine.examine()).await
+    }
+
+    /// A name of this handle's namespace.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if it is none.
+    pub fn name(&self, text: &str) -> Result<Name> {
+        Name::new(&self.namespace, text)
+    }
+
+    /// Gives everything back and lets go of the engine: the polite end.
+    ///
+    /// Stops renewing, releases what is still held and waits for it, `limit`
+    /// at most. What could not be released ends with its ttl.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` if something was still on its way.
+    pub async fn shutdown(&self, limit: Duration) -> Result<()> {
+        let core = Arc::clone(&self.client.core);
+        self.client.close();
+        Errand::new(core.home.clone(), |parcel| async move {
+            parcel.put(shut_down(&core, limit).await);
+        })
+        .await
+    }
+
+    /// A fresh owner with this handle's label: host, process and thread unless
+    /// set.
+    pub(crate) fn owner(&self) -> Owner {
+        self.label.as_ref().map_or_else(Owner::of_this_thread, Owner::new)
+    }
+
+    pub(crate) const fn own_wait_limit(&self) -> Option<Duration> {
+        self.wait_limit
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.client.core.clock
+    }
+
+    /// Carries out a request; asks again if the grant was taken back because
+    /// nobody polled for it.
+    pub(crate) async fn acquire(&self, request: Request) -> Result<Option<Guard>> {
+        self.client.check()?;
+        loop {
+            let core = Arc::clone(&self.client.core);
+            let (home, again) = (core.home.clone(), request.clone());
+            match Errand::new(home, |parcel| deliver(core, again, parcel)).await {
+                Delivery::Done(sought) => return Ok(sought?.map(|tenancy| self.guard(tenancy))),
+                Delivery::TakenBack if matches!(request.effort, Effort::Try) => return Ok(None),
+                Delivery::TakenBack => {}
+            }
+        }
+    }
+
+    fn guard(&self, tenancy: Tenancy) -> Guard {
+        Guard::new(tenancy, Arc::clone(&self.client))
+    }
+
+    /// Runs an engine's future where its runtime is.
+    async fn at_home<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.client.check()?;
+        let home = self.client.core.home.clone();
+        Errand::new(home, |parcel| async move { parcel.put(task.await) }).await
+    }
+}
+
+async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
+    core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
+    let until = core.clock.now().after(limit);
+    let done = tokio::select! {
+        biased;
+        () = core.errands.done() => Ok(()),
+        () = core.clock.sleep_until(until) => Err(Error::new(
+            ErrorKind::TimedOut,
+            "some leases could not be released in time; they end with their ttl",
+        )),
+    };
+    core.schedule.close();
+    core.engine.close().await?;
+    done
+}

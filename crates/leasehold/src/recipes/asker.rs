@@ -1,0 +1,217 @@
+//! What all recipes share: a name with options, and the wait for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::{Effort, Request};
+use crate::claim::{Mode, Owner};
+use crate::clock::Moment;
+use crate::engine::{BoxFuture, Status};
+use crate::error::{Error, Result};
+use crate::guard::Guard;
+use crate::hold::Terms;
+use crate::locks::Locks;
+use crate::name::Name;
+
+/// The ttl if none is given.
+const TTL: Duration = Duration::from_secs(30);
+
+/// A name and how to ask for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Asker {
+    pub(crate) locks: Locks,
+    name: Result<Name>,
+    pub(crate) owner: Owner,
+    pub(crate) terms: Terms,
+    pub(crate) meta: Option<Arc<str>>,
+    pub(crate) fair: bool,
+}
+
+impl Asker {
+    pub(crate) fn new(locks: &Locks, name: &str) -> Self {
+        let terms = Terms {
+            ttl: TTL,
+            lock_delay: Duration::ZERO,
+            renewed: true,
+            max_hold: None,
+            hold_at_least: Duration::ZERO,
+        };
+        let (name, owner) = (locks.name(name), locks.owner());
+        Self { locks: locks.clone(), name, owner, terms, meta: None, fair: false }
+    }
+
+    pub(crate) fn name(&self) -> Result<Name> {
+        self.name.clone()
+    }
+
+    pub(crate) fn lock(&self, mode: Mode) -> Lock {
+        let limit = self.locks.own_wait_limit();
+        Lock { asker: self.clone(), mode, limit, attempts: None }
+    }
+
+    pub(crate) async fn try_lock(&self, mode: Mode) -> Result<Option<Guard>> {
+        self.locks.acquire(self.request(mode, Effort::Try)?).await
+    }
+
+    pub(crate) async fn status(&self) -> Result<Status> {
+        self.locks.status(self.name()?.as_str()).await
+    }
+
+    fn request(&self, mode: Mode, effort: Effort) -> Result<Request> {
+        Ok(Request {
+            name: self.name()?,
+            mode,
+            owner: self.owner.clone(),
+            terms: self.terms,
+            meta: self.meta.clone(),
+            fair: self.fair,
+            effort,
+        })
+    }
+}
+
+/// The options that every recipe with an `asker` has.
+macro_rules! options {
+    ($recipe:ty) => {
+        impl $recipe {
+            /// Free at most this long after the holder's last sign of life: 30 s
+            /// unless set. It is renewed every third of it.
+            #[must_use]
+            pub const fn ttl(mut self, ttl: ::std::time::Duration) -> Self {
+                self.asker.terms.ttl = ttl;
+                self
+            }
+
+            /// Whether the lease is renewed; a fixed lease ends after its ttl, or
+            /// after [`Guard::extend`](crate::Guard::extend).
+            #[must_use]
+            pub const fn renew(mut self, renew: bool) -> Self {
+                self.asker.terms.renewed = renew;
+                self
+            }
+
+            /// The longest time to hold; then the lease is lost, although its
+            /// holder lives. For work that may hang.
+            #[must_use]
+            pub const fn max_hold(mut self, most: ::std::time::Duration) -> Self {
+                self.asker.terms.max_hold = Some(most);
+                self
+            }
+
+            /// Demands exact arrival order over all processes. Without it tasks
+            /// of one process share one place in the queue.
+            #[must_use]
+            pub const fn fair(mut self) -> Self {
+                self.asker.fair = true;
+                self
+            }
+
+            /// What others see as the holder: by default host, process
+            /// and thread.
+            #[must_use]
+            pub fn label(mut self, label: impl AsRef<str>) -> Self {
+                self.asker.owner = self.asker.owner.labelled(label);
+                self
+            }
+
+            /// A remark for people, shown by `leasehold show`; at most 1 KiB.
+            #[must_use]
+            pub fn meta(mut self, meta: impl Into<::std::sync::Arc<str>>) -> Self {
+                self.asker.meta = Some(meta.into());
+                self
+            }
+
+            /// Keeps an expired (not a released) name closed for this much
+            /// longer, so that late writes of a dead holder cannot meet its
+            /// successor's.
+            #[must_use]
+            pub const fn lock_delay(mut self, delay: ::std::time::Duration) -> Self {
+                self.asker.terms.lock_delay = delay;
+                self
+            }
+
+            /// Keeps the name closed for this long from the grant on, even if it
+            /// is released earlier: for short jobs on hosts whose clocks differ.
+            #[must_use]
+            pub const fn hold_at_least(mut self, least: ::std::time::Duration) -> Self {
+                self.asker.terms.hold_at_least = least;
+                self
+            }
+
+            /// Who holds it and who waits.
+            ///
+            /// # Errors
+            ///
+            /// `Invalid` for a bad name; the engine's error if it cannot be
+            /// reached.
+            pub async fn status(&self) -> crate::error::Result<crate::engine::Status> {
+                self.asker.status().await
+            }
+        }
+    };
+}
+pub(crate) use options;
+
+/// A lock to be awaited.
+#[must_use = "does nothing unless awaited"]
+#[derive(Debug)]
+pub struct Lock {
+    asker: Asker,
+    mode: Mode,
+    limit: Option<Duration>,
+    attempts: Option<(u32, Duration)>,
+}
+
+impl Lock {
+    /// Waits at most this long; then the error `TimedOut` says who held it.
+    pub const fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// Does not queue, but tries this many times; see [`Lock::every`].
+    pub const fn attempts(mut self, count: u32) -> Self {
+        let pause = match self.attempts {
+            Some((_, pause)) => pause,
+            None => Duration::from_millis(100),
+        };
+        self.attempts = Some((count, pause));
+        self
+    }
+
+    /// The pause between two attempts: 100 ms unless set.
+    pub const fn every(mut self, pause: Duration) -> Self {
+        let count = match self.attempts {
+            Some((count, _)) => count,
+            None => u32::MAX,
+        };
+        self.attempts = Some((count, pause));
+        self
+    }
+
+    fn effort(&self) -> Effort {
+        let since = self.asker.locks.clock().now();
+        let until = self.limit.map_or(Moment::NEVER, |limit| since.after(limit));
+        match self.attempts {
+            Some((count, every)) => Effort::Attempts { count, every, since, until },
+            None => Effort::Wait { since, until },
+        }
+    }
+
+    async fn wait(self) -> Result<Guard> {
+        let request = self.asker.request(self.mode, self.effort())?;
+        match self.asker.locks.acquire(request).await? {
+            Some(guard) => Ok(guard),
+            None => Err(Error::invalid("a wait ended without an answer")),
+        }
+    }
+}
+
+impl IntoFuture for Lock {
+    type Output = Result<Guard>;
+    type IntoFuture = BoxFuture<Result<Guard>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.wait())
+    }
+}

@@ -1,0 +1,122 @@
+//! The schedule: which hold is due for a look, and when.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::claim::LeaseId;
+use crate::clock::Moment;
+use crate::hold::Hold;
+
+/// Renewals of one ttl fall on this many points of a renewal interval, so that
+/// many holds share a request.
+const POINTS: u32 = 16;
+
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    plan: Mutex<Plan>,
+    alarm: Notify,
+    /// Shifts the points, so that clients do not all renew at once.
+    phase: u64,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    holds: BTreeMap<(Moment, LeaseId), Arc<Hold>>,
+    asleep_until: Moment,
+    closed: bool,
+}
+
+impl Schedule {
+    pub(crate) fn new() -> Self {
+        Self { plan: Mutex::default(), alarm: Notify::new(), phase: fastrand::u64(..1 << 40) }
+    }
+
+    /// Looks after `hold` from now on, or looks again when it should next.
+    pub(crate) fn keep(&self, hold: &Arc<Hold>) {
+        self.keep_from(hold, Moment::default());
+    }
+
+    /// Like [`Schedule::keep`], but lets a failed renewal rest until `earliest`.
+    pub(crate) fn keep_from(&self, hold: &Arc<Hold>, earliest: Moment) {
+        let renewal = if hold.is_busy() { Moment::NEVER } else { hold.renew_at() };
+        let due = self.on_point(renewal, hold.terms.ttl / 3).max(earliest).min(hold.ends_at());
+        self.put(hold, due);
+    }
+
+    /// Looks at `hold` at once: a lease that was handed over has little time
+    /// left.
+    pub(crate) fn keep_now(&self, hold: &Arc<Hold>) {
+        self.put(hold, Moment::default());
+    }
+
+    fn put(&self, hold: &Arc<Hold>, due: Moment) {
+        let mut plan = self.plan();
+        plan.remove(hold);
+        // Whoever ended the hold has taken it out for good.
+        if hold.has_ended() || due == Moment::NEVER {
+            return;
+        }
+        hold.set_due(due);
+        plan.holds.insert((due, hold.ticket.id), Arc::clone(hold));
+        if due < plan.asleep_until {
+            self.alarm.notify_one();
+        }
+    }
+
+    pub(crate) fn forget(&self, hold: &Arc<Hold>) {
+        self.plan().remove(hold);
+    }
+
+    /// Everything that is kept now.
+    pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
+        self.plan().holds.values().cloned().collect()
+    }
+
+    pub(crate) fn close(&self) {
+        self.plan().closed = true;
+        self.alarm.notify_one();
+    }
+
+    fn on_point(&self, at: Moment, interval: Duration) -> Moment {
+        let step = u64::try_from((interval / POINTS).as_nanos()).unwrap_or(u64::MAX).max(1);
+        let past = (at.nanos().wrapping_sub(self.phase)) % step;
+        if at == Moment::NEVER { at } else { at.before(Duration::from_nanos(past)) }
+    }
+
+    /// Resolves when there is something to do earlier than was planned.
+    pub(crate) async fn alarmed(&self) {
+        self.alarm.notified().await;
+    }
+
+    /// When to wake next; `None` once closed.
+    pub(crate) fn sleep_until(&self) -> Option<Moment> {
+        let mut plan = self.plan();
+        plan.asleep_until =
+            plan.holds.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
+        (!plan.closed).then_some(plan.asleep_until)
+    }
+
+    pub(crate) fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
+        let mut plan = self.plan();
+        let mut due = Vec::new();
+        while let Some(entry) = plan.holds.first_entry()
+            && entry.key().0 <= now
+        {
+            due.push(entry.remove());
+        }
+        due
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plan {
+    fn remove(&mut self, hold: &Hold) {
+        self.holds.remove(&(hold.due(), hold.ticket.id));
+    }
+}
