@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-fn main() {}
-=======
 //! Many processes record one history and are killed in the middle of it.
 
 // Waits for real processes; see the same line in the crate.
@@ -72,4 +69,3 @@ fn wait_for_grants(path: &Path, children: &[Child]) {
         thread::sleep(Duration::from_millis(5));
     }
 }
->>>>>>> main

@@ -20,8 +20,9 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_lock_delay_keeps_an_expired_name_closed).when(|p| p.lock_delay),
         check!(a_lock_delay_does_not_close_a_released_name).when(|p| p.lock_delay),
         check!(without_lock_delay_it_is_refused).when(|p| !p.lock_delay),
-        check!(hold_at_least_keeps_a_released_name_closed),
-        check!(hold_at_least_does_not_close_for_longer),
+        check!(hold_at_least_keeps_a_released_name_closed).when(|p| p.keep_closed),
+        check!(hold_at_least_does_not_close_for_longer).when(|p| p.keep_closed),
+        check!(without_keep_closed_hold_at_least_is_refused).when(|p| !p.keep_closed),
         check!(the_next_one_hears_how_the_last_one_ended).when(|p| p.predecessor),
         check!(without_a_memory_the_last_end_is_unknown).when(|p| !p.predecessor),
     ]
@@ -120,6 +121,13 @@ async fn a_lock_delay_does_not_close_a_released_name(store: Store) -> Outcome {
 async fn without_lock_delay_it_is_refused(store: Store) -> Outcome {
     let locks = store.open().await?;
     let error = locks.mutex("n").lock_delay(SHORT).lock().await.err().ok_or("granted")?;
+    ensure!(error.kind() == ErrorKind::Unsupported, "{error:?}");
+    Ok(())
+}
+
+async fn without_keep_closed_hold_at_least_is_refused(store: Store) -> Outcome {
+    let locks = store.open().await?;
+    let error = locks.mutex("n").hold_at_least(SHORT).lock().await.err().ok_or("granted")?;
     ensure!(error.kind() == ErrorKind::Unsupported, "{error:?}");
     Ok(())
 }

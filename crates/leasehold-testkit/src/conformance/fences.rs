@@ -74,7 +74,7 @@ async fn a_lease_keeps_its_fence_when_it_is_renewed(store: Store) -> Outcome {
     guard.extend(std::time::Duration::from_secs(60)).await?;
     ensure!(guard.fence() == fence, "{} instead of {fence}", guard.fence());
     let seen = locks.mutex("n").status().await?.holders.pop().ok_or("nobody holds it")?;
-    ensure!(seen.fence == fence, "others see {}", seen.fence);
+    ensure!(seen.fence == Some(fence), "others see {:?}", seen.fence);
     Ok(())
 }
 

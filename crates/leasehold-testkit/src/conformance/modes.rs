@@ -9,17 +9,16 @@ use super::direct::Direct;
 use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
-    let shared = [
-        check!(readers_share),
-        check!(a_writer_is_alone),
+    let shared = [check!(readers_share), check!(a_writer_is_alone), check!(kinds_do_not_mix)];
+    let converts = [
         check!(a_writer_becomes_a_reader_without_letting_go),
         check!(a_reader_does_not_become_a_writer),
         check!(what_is_not_held_is_not_converted),
-        check!(kinds_do_not_mix),
     ];
     let counted = [check!(permits_add_up), check!(permits_of_another_number_do_not_mix)];
     let fifo = [check!(readers_do_not_starve_a_writer), check!(small_takers_do_not_starve_a_large)];
     let mut checks = shared.map(|it| it.when(|p| p.grants >= Grants::Shared)).to_vec();
+    checks.extend(converts.map(|it| it.when(|p| p.convert)));
     checks.extend(counted.map(|it| it.when(|p| p.grants >= Grants::Counted)));
     checks
         .extend(fifo.map(|it| it.when(|p| p.grants >= Grants::Counted && p.order == Order::Fifo)));
