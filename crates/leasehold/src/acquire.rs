@@ -28,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) name: Name,
     pub(crate) mode: Mode,
     pub(crate) owner: Owner,
+    /// Whether the owner may take what it already holds.
+    pub(crate) reentrant: bool,
     pub(crate) terms: Terms,
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
@@ -111,19 +113,22 @@ fn unsupported(profile: &Profile, what: String) -> Error {
 pub(crate) struct Tenancy {
     pub(crate) core: Arc<Core>,
     pub(crate) hold: Arc<Hold>,
+    /// Whether its share has been given back already.
+    pub(crate) spent: bool,
 }
 
 impl Tenancy {
     fn new(core: &Arc<Core>, request: &Request) -> Self {
         let ticket = Ticket::new(request.name.clone(), request.mode);
-        let hold = Arc::new(Hold::new(ticket, request.terms, core.clock.clone()));
-        Self { core: Arc::clone(core), hold }
+        let owner = request.reentrant.then_some(request.owner.id);
+        let hold = Arc::new(Hold::new(ticket, owner, request.terms, core.clock.clone()));
+        Self { core: Arc::clone(core), hold, spent: false }
     }
 }
 
 impl Drop for Tenancy {
     fn drop(&mut self) {
-        if !self.hold.has_ended() {
+        if !self.spent && self.hold.unshare() && !self.hold.has_ended() {
             self.core.end_apart(Arc::clone(&self.hold));
         }
     }
@@ -183,18 +188,43 @@ impl Seeker<'_> {
         }
     }
 
+    /// One more share in what the owner already holds.
+    fn reenter(&self) -> Result<Option<Tenancy>> {
+        let (request, core) = (self.request, self.core);
+        let countable = !matches!(request.mode, Mode::Permits { .. });
+        let found = (request.reentrant && countable)
+            .then(|| core.owners.find(request.owner.id, &request.name));
+        let Some(hold) = found.flatten() else { return Ok(None) };
+        let tenancy = Tenancy { core: Arc::clone(core), hold, spent: false };
+        let held = tenancy.hold.mode();
+        if !held.covers(request.mode) {
+            return Err(self.placed_error(Error::invalid(format!(
+                "the owner holds this name for {held} and cannot enter it again for {}",
+                request.mode
+            ))));
+        }
+        if tenancy.hold.raise_ttl(request.terms.ttl) {
+            core.schedule.keep_now(&tenancy.hold);
+        }
+        Ok(Some(tenancy))
+    }
+
     /// One claim that leaves nothing behind if it is not granted.
     async fn try_once(&self) -> Result<Option<Tenancy>> {
         Ok(self.try_and_see().await?.ok())
     }
 
     async fn try_and_see(&self) -> Result<Result<Tenancy, Busy>> {
+        if let Some(tenancy) = self.reenter()? {
+            return Ok(Ok(tenancy));
+        }
         for _ in 0..LATE_GRANTS {
             let tenancy = Tenancy::new(self.core, self.request);
             match self.ask(&tenancy, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
                     if tenancy.hold.granted(&grant, self.core.drift(grant.ttl)) {
                         self.core.schedule.keep(&tenancy.hold);
+                        self.core.owners.enter(&tenancy.hold);
                         return Ok(Ok(tenancy));
                     }
                 }
@@ -226,10 +256,19 @@ impl Seeker<'_> {
     }
 
     async fn wait(&self, until: Moment) -> Result<Tenancy> {
-        let pass = if self.request.fair { None } else { Some(self.pass(until).await?) };
+        if let Some(tenancy) = self.reenter()? {
+            return Ok(tenancy);
+        }
+        // An owner's claims pass the gate one by one, or it would wait for itself.
+        let gated = !self.request.fair || self.request.reentrant;
+        let pass = if gated { Some(self.pass(until).await?) } else { None };
+        if let Some(tenancy) = self.reenter()? {
+            return Ok(tenancy);
+        }
         for _ in 0..LATE_GRANTS {
             let tenancy = Tenancy::new(self.core, self.request);
             if self.wait_with(&tenancy, until, pass.as_ref()).await? {
+                self.core.owners.enter(&tenancy.hold);
                 return Ok(tenancy);
             }
         }
@@ -292,7 +331,7 @@ impl Seeker<'_> {
     async fn ask(&self, tenancy: &Tenancy, stance: Stance, until: Moment) -> Result<Verdict> {
         let hold = &tenancy.hold;
         hold.turn().await;
-        let claim = self.request.claim(hold.ticket.clone(), stance);
+        let claim = self.request.claim(hold.ticket(), stance);
         let mut asked = self.core.engine.acquire(claim);
         let verdict = tokio::select! {
             biased;
@@ -314,7 +353,7 @@ impl Seeker<'_> {
     async fn pause(&self, hold: &Hold, busy: &Busy, until: Moment) -> Result<Wake> {
         let now = self.core.clock.now();
         let look = busy.recheck_in.map_or(Moment::NEVER, |span| now.after(span.max(BREATH)));
-        let wait = self.core.engine.wait(hold.ticket.clone(), look.min(until));
+        let wait = self.core.engine.wait(hold.ticket(), look.min(until));
         tokio::select! {
             biased;
             () = self.parcel.abandoned() => Err(abandoned()),

@@ -48,6 +48,17 @@ impl Mode {
         }
     }
 
+    /// Whether a holder in this mode may take the name in `other` as well.
+    /// Permits are counted, so taking them twice takes more.
+    pub(crate) const fn covers(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Exclusive, Self::Exclusive)
+                | (Self::Write, Self::Write | Self::Read)
+                | (Self::Read, Self::Read)
+        )
+    }
+
     /// Whether a claim can ever be granted.
     pub(crate) fn check(self) -> Result<()> {
         match self {
@@ -152,11 +163,33 @@ fn fresh_bits(count: usize) -> Vec<u128> {
     bytes.as_chunks::<16>().0.iter().map(|chunk| u128::from_le_bytes(*chunk)).collect()
 }
 
+/// The identity of an owner: random, and never shown.
+pub(crate) type OwnerId = u128;
+
 /// Who asks: an identity that may re-enter, and a label for people to read.
+///
+/// An owner that is given to [`Locks::owned_by`](crate::Locks::owned_by) can
+/// take what it already holds: the second guard costs no request, has the same
+/// fence, and the lease ends with the last one.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let locks = leasehold::Locks::memory();
+/// use leasehold::Owner;
+///
+/// let order = locks.owned_by(&Owner::new("checkout")).mutex("order/42");
+/// let outer = order.lock().await?;
+/// let inner = order.lock().await?;
+/// assert_eq!(outer.fence(), inner.fence());
+/// drop(outer);
+/// inner.check()?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 pub struct Owner {
-    id: u128,
+    pub(crate) id: OwnerId,
     label: Arc<str>,
 }
 

@@ -12,6 +12,7 @@ use crate::engine::{Engine, Loss};
 use crate::error::Result;
 use crate::gate::Gate;
 use crate::hold::Hold;
+use crate::owners::Owners;
 use crate::parcel::run_apart;
 use crate::schedule::Schedule;
 
@@ -28,13 +29,21 @@ pub(crate) struct Core {
     pub(crate) home: Handle,
     pub(crate) schedule: Schedule,
     pub(crate) gate: Gate,
+    pub(crate) owners: Owners,
     pub(crate) errands: Tally,
 }
 
 impl Core {
     pub(crate) fn new(engine: Arc<dyn Engine>, clock: Clock, home: Handle) -> Self {
-        let (schedule, gate, errands) = (Schedule::new(), Gate::default(), Tally::default());
-        Self { engine, clock, home, schedule, gate, errands }
+        Self {
+            engine,
+            clock,
+            home,
+            schedule: Schedule::new(),
+            gate: Gate::default(),
+            owners: Owners::default(),
+            errands: Tally::default(),
+        }
     }
 
     /// What to take off a granted ttl because clocks differ.
@@ -50,13 +59,17 @@ impl Core {
             return hold.nudge();
         }
         self.schedule.forget(hold);
+        self.owners.leave(hold);
         if untold {
             self.spawn_release(Arc::clone(hold), Ending::new());
         }
     }
 
-    /// Gives a hold back and says what was found.
+    /// Gives a hold back and says what was found; one that is shared goes on.
     pub(crate) async fn end(self: Arc<Self>, hold: Arc<Hold>) -> Result<Released> {
+        if !hold.unshare() {
+            return Ok(if hold.is_held() { Released::Released } else { Released::AlreadyLost });
+        }
         let Some(ending) = self.let_go(&hold) else { return Ok(Released::AlreadyLost) };
         let released = self.release(&hold, ending.clone()).await;
         if released.is_err() {
@@ -77,12 +90,13 @@ impl Core {
         let keep_closed = hold.is_held().then(|| hold.keep_closed()).flatten();
         let ours = hold.give_back();
         self.schedule.forget(hold);
+        self.owners.leave(hold);
         ours.then(|| keep_closed.map_or_else(Ending::new, Ending::closed_for))
     }
 
     async fn release(&self, hold: &Hold, ending: Ending) -> Result<Released> {
         hold.turn().await;
-        let released = self.engine.release(hold.ticket.clone(), ending).await;
+        let released = self.engine.release(hold.ticket(), ending).await;
         hold.end_turn();
         released
     }
@@ -101,7 +115,7 @@ impl Core {
     }
 
     async fn release_again(&self, hold: &Hold, ending: Ending) {
-        let give_up = self.clock.now().after(hold.terms.ttl + hold.terms.lock_delay);
+        let give_up = self.clock.now().after(hold.ttl() + hold.terms.lock_delay);
         while self.clock.now() < give_up {
             self.clock.sleep_until(self.clock.now().after(RELEASE_AGAIN)).await;
             if self.release(hold, ending.clone()).await.is_ok() {

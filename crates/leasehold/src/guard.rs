@@ -8,6 +8,7 @@ use crate::acquire::Tenancy;
 use crate::claim::{Mode, Predecessor, Released, Renewal};
 use crate::client::Client;
 use crate::clock::Moment;
+use crate::core::Core;
 use crate::engine::Loss;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Hold, Standing};
@@ -54,13 +55,13 @@ impl Guard {
     /// What is held.
     #[must_use]
     pub fn name(&self) -> &Name {
-        &self.hold().ticket.name
+        &self.hold().name
     }
 
     /// How it is held.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.hold().ticket.mode
+        self.hold().mode()
     }
 
     /// The fencing token: larger than that of every earlier conflicting grant.
@@ -168,7 +169,31 @@ impl Guard {
         extended.await
     }
 
-    /// Gives the lease back and says what was found.
+    /// Turns a write lease into a read lease without letting go; waiting
+    /// readers come in.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for any other change of mode: two readers that both want to
+    /// write would wait for each other for ever. `Lost` if the lease has ended;
+    /// the engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have converted the lease.
+    pub async fn convert(&mut self, to: Mode) -> Result<()> {
+        self.check()?;
+        let core = Arc::clone(&self.tenancy.core);
+        let hold = Arc::clone(self.hold());
+        let home = core.home.clone();
+        let converted = Errand::new(home, |parcel| async move {
+            parcel.put(convert(&core, &hold, to).await);
+        });
+        converted.await
+    }
+
+    /// Gives the lease back and says what was found. One of several guards of
+    /// an owner gives back its share; the lease ends with the last.
     ///
     /// # Errors
     ///
@@ -178,7 +203,8 @@ impl Guard {
     /// # Cancel safety
     ///
     /// The lease is given back even if the future is dropped.
-    pub async fn release(self) -> Result<Released> {
+    pub async fn release(mut self) -> Result<Released> {
+        self.tenancy.spent = true;
         let core = Arc::clone(&self.tenancy.core);
         let hold = Arc::clone(self.hold());
         let home = core.home.clone();
@@ -205,17 +231,45 @@ impl Guard {
     }
 }
 
-async fn extend(core: &Arc<crate::core::Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()> {
+async fn extend(core: &Arc<Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()> {
     hold.turn().await;
     let answer = core.engine.renew(vec![hold.refresh(ttl)]).await.pop();
     let answer = answer.unwrap_or_else(no_answer);
+    conclude(core, hold, answer)
+}
+
+async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
+    if !core.engine.profile().convert {
+        let scheme = core.engine.profile().scheme;
+        let text = format!("the {scheme} engine cannot convert a lease; release and lock anew");
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    }
+    hold.turn().await;
+    let converted = core.engine.convert(hold.ticket(), to).await;
+    if let Ok(Renewal::Held { .. }) = converted {
+        hold.set_mode(to);
+    }
+    let refused = converted.as_ref().err().cloned();
+    let answer = converted.unwrap_or_else(Renewal::Unknown);
+    match refused {
+        // Refused, not failed: the lease is as it was.
+        Some(error) if error.kind() == ErrorKind::Invalid => {
+            hold.end_turn();
+            Err(error)
+        }
+        _ => conclude(core, hold, answer),
+    }
+}
+
+/// Takes in the answer to a verb of the user's, and says how it went.
+fn conclude(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Result<()> {
     let failed = if let Renewal::Unknown(error) = &answer { Some(error.clone()) } else { None };
     settle(core, hold, answer);
     hold.end_turn();
     core.schedule.keep(hold);
     match (failed, hold.standing()) {
-        (Some(error), _) => Err(error.with("name", &hold.ticket.name)),
-        (None, Standing::Lost(loss)) => Err(lost(&hold.ticket.name, &loss)),
+        (Some(error), _) => Err(error.with("name", &hold.name)),
+        (None, Standing::Lost(loss)) => Err(lost(&hold.name, &loss)),
         (None, _) => Ok(()),
     }
 }

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::claim::{Grant, Place, Predecessor, Refresh, Ticket};
+use crate::claim::{Grant, LeaseId, Mode, OwnerId, Place, Predecessor, Refresh, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::Loss;
+use crate::name::Name;
 
 /// How late a timer of the runtime may fire.
 const TIMER_SLACK: Duration = Duration::from_millis(2);
@@ -42,7 +43,10 @@ pub(crate) struct Terms {
 
 #[derive(Debug)]
 pub(crate) struct Hold {
-    pub(crate) ticket: Ticket,
+    pub(crate) id: LeaseId,
+    pub(crate) name: Name,
+    /// Who may re-enter it, if anyone.
+    pub(crate) owner: Option<OwnerId>,
     pub(crate) terms: Terms,
     clock: Clock,
     facts: Mutex<Facts>,
@@ -52,6 +56,7 @@ pub(crate) struct Hold {
 #[derive(Clone, Debug)]
 struct Facts {
     phase: Phase,
+    mode: Mode,
     fence: u64,
     predecessor: Predecessor,
     since: Moment,
@@ -65,6 +70,10 @@ struct Facts {
     verb_under_way: bool,
     /// The waiting loop should look for itself.
     look: bool,
+    /// How long it is asked to run; grows when it is re-entered for longer.
+    ttl: Duration,
+    /// How many guards share it.
+    shares: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,9 +87,10 @@ enum Phase {
 }
 
 impl Hold {
-    pub(crate) fn new(ticket: Ticket, terms: Terms, clock: Clock) -> Self {
+    pub(crate) fn new(ticket: Ticket, owner: Option<OwnerId>, terms: Terms, clock: Clock) -> Self {
         let facts = Facts {
             phase: Phase::Asked,
+            mode: ticket.mode,
             fence: 0,
             predecessor: Predecessor::Unknown,
             since: Moment::NEVER,
@@ -89,8 +99,53 @@ impl Hold {
             due: Moment::NEVER,
             verb_under_way: false,
             look: false,
+            ttl: terms.ttl,
+            shares: 1,
         };
-        Self { ticket, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
+        let Ticket { id, name, .. } = ticket;
+        Self { id, name, owner, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
+    }
+
+    /// Lease id, name and present mode.
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket { id: self.id, name: self.name.clone(), mode: self.mode() }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.facts().mode
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.facts().mode = mode;
+    }
+
+    /// How long it is asked to run.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.facts().ttl
+    }
+
+    /// Makes it run for longer from the next renewal on; true if that is news.
+    pub(crate) fn raise_ttl(&self, ttl: Duration) -> bool {
+        let mut facts = self.facts();
+        let news = ttl > facts.ttl;
+        facts.ttl = facts.ttl.max(ttl);
+        news
+    }
+
+    /// Takes one more share in it; false if it is not held any more, or the
+    /// last share is on its way back.
+    pub(crate) fn share(&self) -> bool {
+        let mut facts = self.facts();
+        let alive = facts.is_held() && facts.shares > 0 && self.clock.now() < facts.deadline;
+        facts.shares += usize::from(alive);
+        alive
+    }
+
+    /// Gives one share back; true if it was the last.
+    pub(crate) fn unshare(&self) -> bool {
+        let mut facts = self.facts();
+        facts.shares = facts.shares.saturating_sub(1);
+        facts.shares == 0
     }
 
     pub(crate) fn fence(&self) -> u64 {
@@ -280,7 +335,7 @@ impl Hold {
 
     /// What to ask the engine to keep it alive.
     pub(crate) fn refresh(&self, ttl: Duration) -> Refresh {
-        let mut refresh = Refresh::new(self.ticket.clone(), ttl);
+        let mut refresh = Refresh::new(self.ticket(), ttl);
         refresh.lock_delay = self.terms.lock_delay;
         refresh.renewed = self.terms.renewed;
         refresh
@@ -292,7 +347,8 @@ impl Hold {
         if !self.terms.renewed && self.is_held() {
             return Moment::NEVER;
         }
-        self.facts().confirmed.after(self.terms.ttl / 3)
+        let facts = self.facts();
+        facts.confirmed.after(facts.ttl / 3)
     }
 
     /// When to call it lost if nothing is confirmed; a place in a queue just

@@ -49,7 +49,7 @@ fn over(hold: &Hold, now: Moment) -> Option<Loss> {
 }
 
 async fn renew(core: Arc<Core>, batch: Vec<Arc<Hold>>) {
-    let asked = batch.iter().map(|hold| hold.refresh(hold.terms.ttl)).collect();
+    let asked = batch.iter().map(|hold| hold.refresh(hold.ttl())).collect();
     let mut answers = core.engine.renew(asked).await.into_iter();
     for hold in batch {
         let answer = answers.next().unwrap_or_else(no_answer);
@@ -66,7 +66,7 @@ pub(crate) fn no_answer() -> Renewal {
 
 /// Takes in one answer; says how long to let the hold rest.
 pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Moment {
-    let drift = core.drift(hold.terms.ttl);
+    let drift = core.drift(hold.ttl());
     match answer {
         Renewal::Held { ttl, sent_at } if hold.is_held() => hold.renewed(sent_at, ttl, drift),
         Renewal::Queued(place) => hold.placed(place, drift),
@@ -74,11 +74,11 @@ pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Mom
         // A waiter whose lease or place has changed asks for itself.
         Renewal::Held { .. } | Renewal::Gone => {
             hold.nudge();
-            return core.clock.now().after(hold.terms.ttl / 3);
+            return core.clock.now().after(hold.ttl() / 3);
         }
         Renewal::Unknown(_) => {
             hold.jeopardize();
-            return core.clock.now().after((hold.terms.ttl / 12).max(Duration::from_millis(10)));
+            return core.clock.now().after((hold.ttl() / 12).max(Duration::from_millis(10)));
         }
     }
     Moment::default()
@@ -90,7 +90,7 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
         match event {
             Event::TicketLost(id, loss) => {
                 let kept = core.schedule.all();
-                kept.iter().filter(|hold| hold.ticket.id == id).for_each(|hold| {
+                kept.iter().filter(|hold| hold.id == id).for_each(|hold| {
                     core.lose(hold, loss.clone());
                 });
             }

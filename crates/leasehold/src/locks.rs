@@ -34,6 +34,7 @@ pub struct Locks {
     client: Arc<Client>,
     namespace: Namespace,
     label: Option<Arc<str>>,
+    owner: Option<Owner>,
     wait_limit: Option<Duration>,
 }
 
@@ -70,7 +71,13 @@ impl Locks {
     /// `Unavailable` if the library's thread cannot be started.
     pub fn on(engine: Arc<dyn Engine>, clock: impl Into<Clock>) -> Result<Self> {
         let client = Arc::new(Client::start(engine, clock.into())?);
-        Ok(Self { client, namespace: Namespace::default(), label: None, wait_limit: None })
+        Ok(Self {
+            client,
+            namespace: Namespace::default(),
+            label: None,
+            owner: None,
+            wait_limit: None,
+        })
     }
 
     /// The same engine, with names of another namespace.
@@ -86,6 +93,15 @@ impl Locks {
     #[must_use]
     pub fn label(&self, label: impl Into<Arc<str>>) -> Self {
         Self { label: Some(label.into()), ..self.clone() }
+    }
+
+    /// The same engine, where `owner` may take what it already holds, within
+    /// this process. Counting is local: an inner guard costs no request and has
+    /// the same fence; the longest ttl counts; a reader cannot enter as a writer;
+    /// the lease ends with the last guard. Permits are not re-entered.
+    #[must_use]
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { owner: Some(owner.clone()), ..self.clone() }
     }
 
     /// The same engine, where waiting ends after `limit` unless a call says
@@ -175,10 +191,18 @@ impl Locks {
         .await
     }
 
-    /// A fresh owner with this handle's label: host, process and thread unless
-    /// set.
+    /// The owner of this handle, or a fresh one with its label: host, process
+    /// and thread unless set.
     pub(crate) fn owner(&self) -> Owner {
+        if let Some(owner) = &self.owner {
+            return owner.clone();
+        }
         self.label.as_ref().map_or_else(Owner::of_this_thread, Owner::new)
+    }
+
+    /// Whether what is asked for may be re-entered.
+    pub(crate) const fn is_owned(&self) -> bool {
+        self.owner.is_some()
     }
 
     pub(crate) const fn own_wait_limit(&self) -> Option<Duration> {

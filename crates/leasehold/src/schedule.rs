@@ -42,7 +42,7 @@ impl Schedule {
     /// Like [`Schedule::keep`], but lets a failed renewal rest until `earliest`.
     pub(crate) fn keep_from(&self, hold: &Arc<Hold>, earliest: Moment) {
         let renewal = if hold.is_busy() { Moment::NEVER } else { hold.renew_at() };
-        let due = self.on_point(renewal, hold.terms.ttl / 3).max(earliest).min(hold.ends_at());
+        let due = self.on_point(renewal, hold.ttl() / 3).max(earliest).min(hold.ends_at());
         self.put(hold, due);
     }
 
@@ -60,7 +60,7 @@ impl Schedule {
             return;
         }
         hold.set_due(due);
-        plan.holds.insert((due, hold.ticket.id), Arc::clone(hold));
+        plan.holds.insert((due, hold.id), Arc::clone(hold));
         if due < plan.asleep_until {
             self.alarm.notify_one();
         }
@@ -117,6 +117,6 @@ impl Schedule {
 
 impl Plan {
     fn remove(&mut self, hold: &Hold) {
-        self.holds.remove(&(hold.due(), hold.ticket.id));
+        self.holds.remove(&(hold.due(), hold.id));
     }
 }

@@ -13,7 +13,7 @@ const FLOORS: &[&[&str]] = &[
     &["url"],
     &["engines"],
     &["hold", "gate", "parcel", "home"],
-    &["schedule"],
+    &["schedule", "owners"],
     &["core"],
     &["keeper", "acquire"],
     &["client"],

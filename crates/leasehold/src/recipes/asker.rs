@@ -40,6 +40,11 @@ impl Asker {
         Self { locks: locks.clone(), name, owner, terms, meta: None, fair: false }
     }
 
+    /// The same options for another name.
+    pub(crate) fn named(&self, name: &Name) -> Self {
+        Self { name: Ok(name.clone()), ..self.clone() }
+    }
+
     pub(crate) fn name(&self) -> Result<Name> {
         self.name.clone()
     }
@@ -62,6 +67,7 @@ impl Asker {
             name: self.name()?,
             mode,
             owner: self.owner.clone(),
+            reentrant: self.locks.is_owned(),
             terms: self.terms,
             meta: self.meta.clone(),
             fair: self.fair,
@@ -136,16 +142,6 @@ macro_rules! options {
             pub const fn hold_at_least(mut self, least: ::std::time::Duration) -> Self {
                 self.asker.terms.hold_at_least = least;
                 self
-            }
-
-            /// Who holds it and who waits.
-            ///
-            /// # Errors
-            ///
-            /// `Invalid` for a bad name; the engine's error if it cannot be
-            /// reached.
-            pub async fn status(&self) -> crate::error::Result<crate::engine::Status> {
-                self.asker.status().await
             }
         }
     };

@@ -2,6 +2,7 @@
 
 use super::asker::{Asker, Lock, options};
 use crate::claim::Mode;
+use crate::engine::Status;
 use crate::error::Result;
 use crate::guard::Guard;
 use crate::locks::Locks;
@@ -108,5 +109,14 @@ impl Mutex {
     #[expect(clippy::future_not_send, reason = "as Send as the work it is given")]
     pub async fn run<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
         self.lock().await?.run(work).await
+    }
+
+    /// Who holds it and who waits.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` for a bad name; the engine's error if it cannot be reached.
+    pub async fn status(&self) -> Result<Status> {
+        self.asker.status().await
     }
 }
