@@ -244,6 +244,7 @@ impl Locks {
 }
 
 async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
+    core.close();
     core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
     let until = core.clock.now().after(limit);
     let done = tokio::select! {
