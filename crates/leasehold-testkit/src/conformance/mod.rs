@@ -41,9 +41,10 @@ mod store;
 mod verbs;
 mod waiting;
 
-pub use check::{Check, LIMIT};
+pub use check::{Check, LIMIT, Outcome};
 pub use engine::EngineUnderTest;
 use libtest_mimic::Trial;
+pub use residue::files_of_clients;
 pub use store::Store;
 
 /// Every check there is.

@@ -13,6 +13,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(nobody_holds_or_waits_after_a_busy_day),
         check!(nobody_holds_or_waits_after_the_last_client),
         check!(thread_and_sockets_end_with_the_last_client),
+        check!(no_file_of_a_client_stays_on_disk),
         check!(only_the_store_itself_stays_on_disk),
     ]
 }
@@ -73,19 +74,48 @@ async fn thread_and_sockets_end_with_the_last_client(store: Store) -> Outcome {
     Ok(())
 }
 
-async fn only_the_store_itself_stays_on_disk(store: Store) -> Outcome {
-    let Some(folder) = store.files() else { return Ok(()) };
+async fn no_file_of_a_client_stays_on_disk(store: Store) -> Outcome {
+    let Some(folder) = day_on_disk(&store).await? else { return Ok(()) };
+    let probe = || async { Ok(files_of_clients(&folder)?.is_empty()) };
+    let clean = eventually("no file of a client", probe).await;
+    let left = files_of_clients(&folder)?;
+    clean.map_err(|_| format!("left by clients: {left:?}").into())
+}
+
+/// A busy day of two clients, now gone; where the engine keeps its files.
+async fn day_on_disk(store: &Store) -> Outcome<Option<std::path::PathBuf>> {
     let (one, two) = (store.open().await?, store.open().await?);
     busy_day(&one).await?;
     tokio::task::spawn_blocking(move || drop((one, two))).await?;
+    Ok(store.files())
+}
+
+async fn only_the_store_itself_stays_on_disk(store: Store) -> Outcome {
+    let Some(folder) = day_on_disk(&store).await? else { return Ok(()) };
     let probe = || async { Ok(strays(&folder)?.is_empty()) };
     let clean = eventually("a clean folder", probe).await;
     let strays = strays(&folder)?;
     clean.map_err(|_| format!("left beside the store: {strays:?}").into())
 }
 
+/// What lies in folders beside the store: locks and sockets of clients.
+///
+/// # Errors
+///
+/// When a folder cannot be read.
+pub fn files_of_clients(folder: &std::path::Path) -> Outcome<Vec<std::path::PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(std::fs::read_dir(path)?.filter_map(|it| Some(it.ok()?.path())));
+        }
+    }
+    Ok(files)
+}
+
 /// Files that are not the store itself.
-pub(crate) fn strays(folder: &std::path::Path) -> Outcome<Vec<String>> {
+fn strays(folder: &std::path::Path) -> Outcome<Vec<String>> {
     let mut strays = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();

@@ -192,8 +192,9 @@ async fn a_release_comes_from_the_ticket_alone(store: Store) -> Outcome {
     direct.granted(claim.clone()).await?;
     let answer = other.release(&claim.ticket).await?;
     ensure!(answer == Released::Released, "{answer:?}");
+    // A session may go on to say `Held` here: it has heard of no loss.
     ensure!(direct.census().await? == (0, 0), "it is still held");
-    is_gone(&direct, &claim.ticket).await
+    Ok(())
 }
 
 async fn a_turn_comes_with_a_wake_up(store: Store) -> Outcome {
