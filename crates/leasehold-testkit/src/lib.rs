@@ -12,6 +12,7 @@
 //! | [`conformance`] | what every engine must do: one trial per check |
 //! | [`holder`] | a process that holds locks and can be killed |
 //! | [`twist`] | an engine with one thing changed |
+//! | [`mutants`] | engines that are wrong on purpose, for the suite to find out |
 //! | [`narrow`] | which engines this run was told to test |
 //!
 //! Nothing here stands in for a server, and nothing is skipped in silence.
@@ -26,6 +27,7 @@ pub mod grant;
 pub mod history;
 pub mod holder;
 mod lines;
+pub mod mutants;
 pub mod narrow;
 pub mod proxy;
 pub mod register;

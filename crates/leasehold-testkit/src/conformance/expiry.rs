@@ -6,13 +6,14 @@ use leasehold::engine::{Eviction, Target};
 use leasehold::{Clock, ErrorKind, Guard, Locks, Loss, Mutex, Predecessor, Released, Standing};
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{BRIEF, HOUR, PATIENCE, SHORT, free, locked};
+use super::patience::{BRIEF, HOUR, PATIENCE, SHORT, eventually, free, locked};
 use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(a_fixed_lease_ends_and_others_get_in),
         check!(nobody_gets_in_before_the_deadline),
+        check!(the_engine_keeps_what_its_holder_claims),
         check!(a_waiter_is_woken_by_an_expiry),
         check!(an_extension_moves_the_deadline),
         check!(an_extension_keeps_others_out),
@@ -53,6 +54,26 @@ async fn nobody_gets_in_before_the_deadline(store: Store) -> Outcome {
         let next = asks.await?;
         ensure!(over(&guard), "two holders: {:?} left to the first", guard.remaining());
         next.release().await?;
+    }
+    Ok(())
+}
+
+/// Judged by when the engine gives the name up, however late replies are: what
+/// it has given up, the holder must not claim after that.
+async fn the_engine_keeps_what_its_holder_claims(store: Store) -> Outcome {
+    let (one, two) = (store.open().await?, store.open().await?);
+    for _ in 0..3 {
+        let guard = fixed(&one).lock().await?;
+        eventually("the expiry", || async {
+            let kept = !two.status("n").await?.holders.is_empty();
+            ensure!(
+                kept || guard.check().is_err(),
+                "it was given up {:?} early",
+                guard.remaining()
+            );
+            Ok(!kept)
+        })
+        .await?;
     }
     Ok(())
 }
