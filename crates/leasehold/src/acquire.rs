@@ -4,13 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{
-    Busy, Claim, Holder, META_MAX, Mode, Owner, Stance, Ticket, Verdict, Wake, rounded,
-};
+use crate::claim::{Busy, Claim, Holder, Mode, Owner, Stance, Ticket, Verdict, Wake, rounded};
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::engine::Profile;
-use crate::engine::profile::Grants;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::{Hold, Terms};
@@ -48,30 +45,18 @@ pub(crate) enum Effort {
 }
 
 impl Request {
-    /// Refuses what the engine does not promise, before it is asked.
+    /// Refuses what no engine could do, and what the claim does not tell it.
     fn check(&self, profile: &Profile) -> Result<()> {
-        self.mode.check()?;
-        let needed = match self.mode {
-            Mode::Exclusive => Grants::Exclusive,
-            Mode::Read | Mode::Write => Grants::Shared,
-            Mode::Permits { .. } => Grants::Counted,
-        };
-        if profile.grants < needed {
-            return Err(unsupported(profile, format!("does not grant {}", self.mode)));
+        if !self.terms.hold_at_least.is_zero() && !profile.keep_closed {
+            let text = format!("the {} engine cannot keep a released name closed", profile.scheme);
+            return Err(Error::new(ErrorKind::Unsupported, text + " (hold_at_least)"));
         }
-        if self.terms.lock_delay > Duration::ZERO && !profile.lock_delay {
-            return Err(unsupported(profile, "has no lock_delay".into()));
+        match self.terms.max_hold {
+            Some(Duration::ZERO) => {
+                Err(Error::invalid("max_hold is zero: such a lease would be lost at once"))
+            }
+            _ => Ok(()),
         }
-        if self.terms.hold_at_least > Duration::ZERO && !profile.keep_closed {
-            return Err(unsupported(
-                profile,
-                "cannot hold_at_least: a release opens the name".into(),
-            ));
-        }
-        if self.meta.as_ref().is_some_and(|meta| meta.len() > META_MAX) {
-            return Err(Error::invalid(format!("meta is longer than {META_MAX} bytes")));
-        }
-        self.terms.check(profile)
     }
 
     fn claim(&self, ticket: Ticket, stance: Stance) -> Claim {
@@ -83,28 +68,6 @@ impl Request {
         claim.stance = stance;
         claim
     }
-}
-
-impl Terms {
-    fn check(&self, profile: &Profile) -> Result<()> {
-        let limits = profile.limits;
-        if self.ttl < limits.ttl_min || self.ttl > limits.ttl_max {
-            return Err(Error::invalid(format!(
-                "ttl {:?} is out of range: {} takes {:?} to {:?}",
-                self.ttl, profile.scheme, limits.ttl_min, limits.ttl_max
-            )));
-        }
-        match self.max_hold {
-            Some(most) if most.is_zero() => {
-                Err(Error::invalid("max_hold is zero: such a lease would be lost at once"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-fn unsupported(profile: &Profile, what: String) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("the {} engine {what}", profile.scheme))
 }
 
 /// A hold that gives itself back: made before the first request leaves, so
@@ -356,7 +319,7 @@ impl Seeker<'_> {
                     let _ = asked.await;
                     hold.end_turn();
                 });
-                return Err(self.timed_out(None).unknown());
+                return Err(self.waited_for("and the engine has not answered").unknown());
             }
         };
         hold.end_turn();
@@ -397,10 +360,16 @@ impl Seeker<'_> {
     }
 
     fn timed_out(&self, holder: Option<&Holder>) -> Error {
+        match holder {
+            Some(holder) => self.waited_for(&format!("held by {holder}")),
+            None => self.waited_for("kept closed or waited for by others"),
+        }
+    }
+
+    fn waited_for(&self, why: &str) -> Error {
         let waited = rounded(self.core.clock.now().since(self.since()));
-        let held = holder.map_or_else(String::new, |holder| format!(", held by {holder}"));
         let name = self.request.name.as_str();
-        Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}{held}"))
+        Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}, {why}"))
     }
 
     fn too_slow(&self) -> Error {

@@ -527,6 +527,9 @@ pub struct Ending {
     /// Keep the name closed this much longer, although it is released: for a
     /// job that must not run again on a host whose clock is behind.
     pub keep_closed: Option<Duration>,
+    /// The holder did not let go by itself: its successor is told `Expired`, and
+    /// a lock delay runs, where the engine has them.
+    pub cut_off: bool,
 }
 
 impl Ending {
@@ -539,7 +542,13 @@ impl Ending {
     /// A release after which the name stays closed for `span`.
     #[must_use]
     pub const fn closed_for(span: Duration) -> Self {
-        Self { keep_closed: Some(span) }
+        Self { keep_closed: Some(span), cut_off: false }
+    }
+
+    /// The end of a lease that was taken from its holder for being late.
+    #[must_use]
+    pub const fn cut_off() -> Self {
+        Self { keep_closed: None, cut_off: true }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::home::Home;
 use crate::keeper;
+use crate::layers::guardrail::Guardrail;
 use crate::parcel::run_apart;
 
 /// How long the last handle waits for releases that are on their way.
@@ -27,6 +28,7 @@ impl Client {
     pub(crate) fn start(engine: Arc<dyn Engine>, clock: Clock) -> Result<Self> {
         let home = Home::find()?;
         let events = engine.events();
+        let engine = Arc::new(Guardrail(engine));
         let core = Arc::new(Core::new(engine, clock, home.handle().clone()));
         home.handle().spawn(keeper::run(Arc::clone(&core)));
         home.handle().spawn(keeper::listen(Arc::clone(&core), events));

@@ -73,35 +73,15 @@ impl Core {
     /// The lease is lost. The engine may not know it yet, so it is told. A
     /// waiter that lost its place asks again.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, loss: Loss) {
-        let (expired, too_long) = (loss == Loss::Expired, loss == Loss::MaxHold);
+        let untold = matches!(loss, Loss::Expired | Loss::MaxHold);
         if !hold.lose(loss) {
             return hold.nudge();
         }
         self.schedule.forget(hold);
         self.owners.leave(hold);
-        if too_long {
-            self.spawn_release(Arc::clone(hold), Ending::new());
+        if untold {
+            self.spawn_release(Arc::clone(hold), Ending::cut_off());
         }
-        if expired {
-            self.bury(Arc::clone(hold));
-        }
-    }
-
-    /// What has expired the engine ends by itself, and whoever comes next must
-    /// hear of an expiry and find the name closed for its lock delay: a release
-    /// now would say otherwise. Only a ttl later is it released, should a
-    /// session that lives on have kept it.
-    fn bury(self: &Arc<Self>, hold: Arc<Hold>) {
-        let (core, clock) = (Arc::downgrade(self), self.clock.clone());
-        let (surely_over, delay) = (hold.deadline().after(hold.ttl()), hold.terms.lock_delay);
-        self.home.spawn(async move {
-            clock.sleep_until(surely_over).await;
-            let Some(core) = core.upgrade().filter(|core| core.check_open().is_ok()) else {
-                return;
-            };
-            let ending = if delay.is_zero() { Ending::new() } else { Ending::closed_for(delay) };
-            core.spawn_release(hold, ending);
-        });
     }
 
     /// Gives a hold back and says what was found; one that is shared goes on.

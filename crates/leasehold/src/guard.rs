@@ -1,6 +1,5 @@
 //! The guard: the user's handle on a held lease.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,8 @@ use crate::client::Client;
 use crate::clock::Moment;
 use crate::core::Core;
 use crate::engine::Loss;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::fence::Sequencer;
 use crate::hold::{Hold, Standing};
 use crate::keeper::{no_answer, settle};
 use crate::name::Name;
@@ -73,7 +73,7 @@ impl Guard {
     /// Name, mode and fence as one text, for a server that checks it.
     #[must_use]
     pub fn sequencer(&self) -> Sequencer {
-        Sequencer { mode: self.mode(), fence: self.fence(), name: self.name().as_str().into() }
+        Sequencer::new(self.mode(), self.fence(), self.name().as_str())
     }
 
     /// How the holder before ended. After `Expired` or `Evicted` the protected
@@ -136,7 +136,6 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Dropping the future drops the work, then gives the lease back.
-    #[expect(clippy::future_not_send, reason = "as Send as the work it is given")]
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Self) -> T) -> Result<T> {
         let done = tokio::select! {
             biased;
@@ -239,11 +238,6 @@ async fn extend(core: &Arc<Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()>
 }
 
 async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
-    if !core.engine.profile().convert {
-        let scheme = core.engine.profile().scheme;
-        let text = format!("the {scheme} engine cannot convert a lease; release and lock anew");
-        return Err(Error::new(ErrorKind::Unsupported, text));
-    }
     hold.turn().await;
     let converted = core.engine.convert(hold.ticket(), to).await;
     if let Ok(Renewal::Held { .. }) = converted {
@@ -253,7 +247,7 @@ async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
     let answer = converted.unwrap_or_else(Renewal::Unknown);
     match refused {
         // Refused, not failed: the lease is as it was.
-        Some(error) if error.kind() == ErrorKind::Invalid => {
+        Some(error) if error.outcome() == Outcome::NotApplied => {
             hold.end_turn();
             Err(error)
         }
@@ -288,33 +282,4 @@ pub(crate) fn lost(name: &Name, loss: &Loss) -> Error {
 fn not_held(name: &Name) -> Error {
     let text = format!("the lease on {:?} has been given back", name.as_str());
     Error::new(ErrorKind::NotHeld, text)
-}
-
-/// Name, mode and fence of a lease as one text, as in Chubby: a client shows it
-/// to a server, and the server refuses it once a later one has been seen.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> leasehold::Result<()> {
-/// # let locks = leasehold::Locks::memory();
-/// let guard = locks.mutex("shard/7").lock().await?;
-/// let shown = guard.sequencer().to_string();
-/// assert_eq!(shown, format!("exclusive:{}:shard/7", guard.fence()));
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Sequencer {
-    /// How the name is held.
-    pub mode: Mode,
-    /// The fence.
-    pub fence: u64,
-    /// The name.
-    pub name: Arc<str>,
-}
-
-impl fmt::Display for Sequencer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.mode, self.fence, self.name)
-    }
 }

@@ -8,9 +8,12 @@ use crate::claim::Owner;
 use crate::client::Client;
 use crate::clock::{Clock, TestClock};
 use crate::core::Core;
-use crate::engine::{Engine, Evicted, Eviction, Finding, Listing, Page, Profile, Selector, Status};
+use crate::engine::{
+    Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
+};
 use crate::engines::memory::Memory;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fence::Sequencer;
 use crate::guard::Guard;
 use crate::name::{Name, Namespace};
 use crate::parcel::Errand;
@@ -35,6 +38,7 @@ pub struct Locks {
     namespace: Namespace,
     label: Option<Arc<str>>,
     owner: Option<Owner>,
+    routes: Arc<[(Arc<str>, Self)]>,
     wait_limit: Option<Duration>,
 }
 
@@ -76,6 +80,7 @@ impl Locks {
             namespace: Namespace::default(),
             label: None,
             owner: None,
+            routes: Arc::new([]),
             wait_limit: None,
         })
     }
@@ -104,6 +109,35 @@ impl Locks {
         Self { owner: Some(owner.clone()), ..self.clone() }
     }
 
+    /// Sends names that start with `prefix` to other locks, whose options they
+    /// then have: orders on an engine that must not fail, caches on a fast one.
+    /// The longest prefix wins. [`Locks::list`] shows one engine at a time.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # use leasehold::Locks;
+    /// let (safe, fast) = (Locks::memory(), Locks::memory());
+    /// let locks = safe.route("cache/", &fast);
+    /// let guard = locks.mutex("cache/42").lock().await?;
+    /// assert!(fast.mutex("cache/42").try_lock().await?.is_none());
+    /// assert!(safe.mutex("cache/42").try_lock().await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn route(&self, prefix: impl Into<Arc<str>>, to: &Self) -> Self {
+        let mut routes = self.routes.to_vec();
+        routes.push((prefix.into(), to.clone()));
+        routes.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        Self { routes: routes.into(), ..self.clone() }
+    }
+
+    /// The locks that a name is sent to.
+    pub(crate) fn routed(&self, name: &str) -> &Self {
+        let found = self.routes.iter().find(|(prefix, _)| name.starts_with(&**prefix));
+        found.map_or(self, |(_, to)| to.routed(name))
+    }
+
     /// The same engine, where waiting ends after `limit` unless a call says
     /// otherwise.
     #[must_use]
@@ -130,11 +164,32 @@ impl Locks {
     ///
     /// `Invalid` for a bad name; the engine's error if it cannot be reached.
     pub async fn status(&self, name: impl AsRef<str>) -> Result<Status> {
-        let name = self.name(name.as_ref())?;
-        let engine = &self.client.core.engine;
+        let locks = self.routed(name.as_ref());
+        let name = locks.name(name.as_ref())?;
+        let engine = &locks.client.core.engine;
         let found = engine.inspect(Selector::Name(name.clone()), Page::default());
-        let found = self.at_home(found).await?;
+        let found = locks.at_home(found).await?;
         Ok(found.names.into_iter().next().unwrap_or_else(|| Status::new(name)))
+    }
+
+    /// Asks the engine whether the holder that `sequencer` speaks of still
+    /// holds: for a server that keeps no mark of its own.
+    ///
+    /// The answer may be old when it arrives. A server that can store a fence
+    /// compares fences instead; see [`Fenced`](crate::Fenced).
+    ///
+    /// # Errors
+    ///
+    /// `Lost` if it does not hold any more; `Invalid` for a bad name; the
+    /// engine's error if it cannot be reached.
+    pub async fn check_sequencer(&self, sequencer: &Sequencer) -> Result<()> {
+        let status = self.status(&sequencer.name).await?;
+        let holds =
+            |held: &Held| held.fence == Some(sequencer.fence) && held.mode == sequencer.mode;
+        if status.holders.iter().any(holds) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Lost, format!("{sequencer} is not held any more")))
     }
 
     /// One page of the names that start with `prefix`, held or remembered.
@@ -153,7 +208,8 @@ impl Locks {
     ///
     /// The engine's error if it cannot be reached.
     pub async fn evict(&self, eviction: Eviction) -> Result<Evicted> {
-        self.at_home(self.client.core.engine.evict(eviction)).await
+        let locks = self.routed(eviction.name.as_str());
+        locks.at_home(locks.client.core.engine.evict(eviction)).await
     }
 
     /// What an operator should know about the server behind the engine.

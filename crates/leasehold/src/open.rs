@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::engine::{BoxFuture, Engine};
+use crate::engine::profile::{Promise, Purpose, Reach};
+use crate::engine::{BoxFuture, Engine, Profile};
 use crate::engines::{self, Row};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::home::Home;
+use crate::layers::retry::{Retry, Retrying};
 use crate::locks::Locks;
 use crate::parcel::Errand;
 use crate::url::Url;
@@ -18,7 +20,7 @@ use crate::url::Url;
 /// | `memory:` | tasks and threads of this process |
 /// | `sqlite:PATH` | processes of this host (feature `sqlite`) |
 ///
-/// Every URL takes `?namespace=NAME`. Options an engine does not know are
+/// Every URL takes `?namespace=NAME` and `?retry=POLICY` (see [`Retry`]). Options an engine does not know are
 /// refused, with the list of those it knows.
 ///
 /// ```
@@ -30,13 +32,14 @@ use crate::url::Url;
 /// # Ok(()) }
 /// ```
 pub fn open(url: impl Into<String>) -> Opening {
-    Opening { url: url.into() }
+    Opening { url: url.into(), promises: Vec::new() }
 }
 
 /// An engine to be opened by awaiting it.
 #[must_use = "does nothing unless awaited"]
 pub struct Opening {
     url: String,
+    promises: Vec<Box<dyn Promise + Send + Sync>>,
 }
 
 impl std::fmt::Debug for Opening {
@@ -47,15 +50,52 @@ impl std::fmt::Debug for Opening {
 }
 
 impl Opening {
+    /// Fails to open an engine that does not promise this much.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use leasehold::engine::profile::{Order, Reach};
+    ///
+    /// let opening = leasehold::open("memory:").require(Order::Fifo).require(Reach::Host);
+    /// let error = opening.await.unwrap_err();
+    /// assert!(error.to_string().contains("Host"));
+    /// # }
+    /// ```
+    pub fn require(mut self, promise: impl Promise + Send + Sync + 'static) -> Self {
+        self.promises.push(Box::new(promise));
+        self
+    }
+
+    /// Fails to open an engine that is not good enough for this purpose.
+    pub fn purpose(self, purpose: Purpose) -> Self {
+        self.require(purpose)
+    }
+
+    fn check(&self, profile: &Profile) -> Result<()> {
+        let missing = self.promises.iter().filter(|promise| !promise.is_kept_by(profile));
+        let missing: Vec<String> = missing.map(|promise| format!("{promise:?}")).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let (scheme, missing) = (profile.scheme, missing.join(", "));
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("the {scheme} engine, as opened, does not promise {missing}; choose another"),
+        ))
+    }
+
     async fn open(self) -> Result<Locks> {
         let url = Url::parse(&self.url)?;
         let row = engines::find(&url.scheme)?;
-        let namespace = url.options.get("namespace")?.map(str::to_owned);
         url.options.check(row.scheme, row.options)?;
+        let namespace = url.options.get("namespace")?.map(str::to_owned);
+        let retry = url.options.get("retry")?.map_or(Ok(Retry::default()), str::parse)?;
         // Held until the client has it too: an engine's tasks end with home.
         let home = Home::find()?;
         let engine = open_at_home(&home, row, url).await?;
-        let locks = Locks::on(engine, Clock::System)?;
+        self.check(engine.profile())?;
+        let locks = Locks::on(layered(engine, retry), Clock::System)?;
         namespace.map_or(Ok(locks.clone()), |namespace| locks.namespace(namespace))
     }
 }
@@ -67,6 +107,14 @@ impl IntoFuture for Opening {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.open())
     }
+}
+
+/// What cannot be away needs no retries.
+fn layered(engine: Arc<dyn Engine>, retry: Retry) -> Arc<dyn Engine> {
+    if engine.profile().reach == Reach::Process {
+        return engine;
+    }
+    Arc::new(Retrying::new(engine, Clock::System, retry))
 }
 
 /// Engines keep connections and tasks, and these belong on home.

@@ -1,6 +1,5 @@
 //! Engine URLs.
 
-#[cfg(feature = "sqlite")]
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -30,7 +29,7 @@ pub(crate) struct Options(Vec<(String, String)>);
 
 impl Options {
     /// What every engine takes.
-    const COMMON: [&'static str; 1] = ["namespace"];
+    const COMMON: [&'static str; 2] = ["namespace", "retry"];
 
     fn parse(query: &str) -> Result<Self> {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -54,20 +53,9 @@ impl Options {
     #[cfg(feature = "sqlite")]
     pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>> {
         let Some(text) = self.get(key)? else { return Ok(None) };
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-        let unit = match &text[digits..] {
-            "ms" => 1,
-            "s" => 1_000,
-            "m" => 60_000,
-            "h" => 3_600_000,
-            _ => 0,
-        };
-        match text[..digits].parse::<u64>().ok().and_then(|count| count.checked_mul(unit)) {
-            Some(millis) if unit > 0 => Ok(Some(Duration::from_millis(millis))),
-            _ => Err(Error::invalid(format!(
-                "option {key:?} takes a time such as 500ms, 5s, 10m or 1h"
-            ))),
-        }
+        let wrong =
+            || Error::invalid(format!("option {key:?} takes a time such as 500ms, 5s or 1h"));
+        span(text).map(Some).ok_or_else(wrong)
     }
 
     /// A choice between yes and no; no unless given.
@@ -93,7 +81,21 @@ impl Options {
     }
 }
 
-fn decode(text: &str) -> Result<String> {
+/// A number with `ms`, `s`, `m` or `h`.
+pub(crate) fn span(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let millis: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    Some(Duration::from_millis(digits.parse::<u64>().ok()?.checked_mul(millis)?))
+}
+
+/// Undoes percent-encoding.
+pub(crate) fn decode(text: &str) -> Result<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -128,7 +130,10 @@ mod tests {
     fn an_option_that_is_unknown_or_doubled_is_refused() {
         let options = Options::parse("namspace=x").unwrap();
         let error = options.check("memory", &["poll"]).unwrap_err().to_string();
-        assert_eq!(error, "unknown option \"namspace\" for memory; valid options: namespace, poll");
+        assert_eq!(
+            error,
+            "unknown option \"namspace\" for memory; valid options: namespace, retry, poll"
+        );
         let twice = Options::parse("poll=1s&poll=2s").unwrap();
         assert!(twice.get("poll").unwrap_err().to_string().contains("given twice"));
     }

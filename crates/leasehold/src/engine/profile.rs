@@ -228,3 +228,53 @@ impl Profile {
         }
     }
 }
+
+/// Something a user may require of an engine; see [`Opening::require`].
+///
+/// Each of the promises above can be required: an engine that promises as much
+/// or more will do.
+///
+/// [`Opening::require`]: crate::Opening::require
+pub trait Promise: std::fmt::Debug {
+    /// Whether an engine with this profile keeps it.
+    fn is_kept_by(&self, profile: &Profile) -> bool;
+}
+
+macro_rules! promises {
+    ($($promise:ty => $field:ident),*) => {
+        $(impl Promise for $promise {
+            fn is_kept_by(&self, profile: &Profile) -> bool {
+                profile.$field >= *self
+            }
+        })*
+    };
+}
+
+promises!(
+    Grants => grants, Fencing => fencing, Order => order, WakeUp => wake, Reach => reach,
+    Survives => survives, Listing => listing
+);
+
+/// What the locks are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// To save work: two holders at once would be a waste, not a disaster.
+    Efficiency,
+    /// To prevent harm: leases must survive a restart of the engine, and fences
+    /// must grow so that a resource can refuse a late writer.
+    Correctness,
+}
+
+impl Promise for Purpose {
+    fn is_kept_by(&self, profile: &Profile) -> bool {
+        match self {
+            Self::Efficiency => true,
+            // What ends with the process cannot be outlived by a late writer of
+            // another one.
+            Self::Correctness => {
+                profile.fencing >= Fencing::Clocked
+                    && (profile.reach == Reach::Process || profile.survives >= Survives::Restart)
+            }
+        }
+    }
+}

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use super::inspect::{Held, Last, Queued, Status, Target};
 use crate::claim::{
-    Busy, Claim, Grant, Holder, LeaseId, Mode, Owner, Place, Predecessor, Released, Renewal,
-    Stance, Verdict,
+    Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Owner, Place, Predecessor, Released,
+    Renewal, Stance, Verdict,
 };
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,12 +44,13 @@ pub(crate) enum Verb {
     /// Keep a lease or a place alive.
     Renew { id: LeaseId, ttl: Duration },
     /// End a lease or leave the queue.
-    Release { id: LeaseId, keep_closed: Option<Duration> },
+    Release { id: LeaseId, ending: Ending },
     /// Turn a write lease into a read lease.
     Convert { id: LeaseId, to: Mode },
     /// Take leases away.
     Evict { target: Target, remark: Arc<str> },
     /// Let time pass.
+    #[cfg(any(feature = "sqlite", test))]
     Tick,
 }
 
@@ -73,6 +74,7 @@ pub(crate) enum Answer {
     /// These leases were taken away.
     Evicted(Vec<LeaseId>),
     /// Time has passed.
+    #[cfg(any(feature = "sqlite", test))]
     Ticked,
 }
 
@@ -202,9 +204,10 @@ pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) 
     let answer = match verb {
         Verb::Acquire { claim, session } => hand.acquire(*claim, session),
         Verb::Renew { id, ttl } => hand.renew(id, ttl),
-        Verb::Release { id, keep_closed } => hand.release(id, keep_closed),
+        Verb::Release { id, ending } => hand.release(id, &ending),
         Verb::Convert { id, to } => hand.convert(id, to),
         Verb::Evict { target, remark } => hand.evict(target, &remark),
+        #[cfg(any(feature = "sqlite", test))]
         Verb::Tick => Answer::Ticked,
     };
     hand.serve_queue();
@@ -299,13 +302,17 @@ impl Hand<'_> {
         }
     }
 
-    fn release(&mut self, id: LeaseId, keep_closed: Option<Duration>) -> Answer {
+    fn release(&mut self, id: LeaseId, ending: &Ending) -> Answer {
         let now = self.now;
         if let Some(at) = self.state.holders.iter().position(|lease| lease.seat.id == id) {
             let lease = self.state.holders.remove(at);
-            let closed = keep_closed.map_or(Moment::default(), |span| now.after(span));
-            self.state.closed_until = self.state.closed_until.max(closed);
-            self.state.end(lease, Predecessor::Released, now, None);
+            let delay = if ending.cut_off { lease.seat.delay } else { Duration::ZERO };
+            let closed = delay.max(ending.keep_closed.unwrap_or_default());
+            if !closed.is_zero() {
+                self.state.closed_until = self.state.closed_until.max(now.after(closed));
+            }
+            let how = if ending.cut_off { Predecessor::Expired } else { Predecessor::Released };
+            self.state.end(lease, how, now, None);
             return Answer::Released;
         }
         let before = self.state.queue.len();
@@ -348,58 +355,6 @@ impl Hand<'_> {
 }
 
 impl State {
-    /// Gives every seat that a session keeps alive the session's expiry.
-    ///
-    /// An engine that renews a thousand leases by writing one row stores the
-    /// expiry there, and calls this before each step. A session that is gone
-    /// has expired; [`Moment::default`] says that nobody knows when.
-    pub(crate) fn follow(&mut self, expiry: impl Fn(SessionId) -> Moment) {
-        let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
-        for seat in held.chain(self.queue.iter_mut()).filter(|seat| seat.session != 0) {
-            seat.expires = expiry(seat.session);
-        }
-    }
-
-    /// The sessions of all seats.
-    pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionId> {
-        let held = self.holders.iter().map(|lease| lease.seat.session);
-        held.chain(self.queue.iter().map(|seat| seat.session)).filter(|session| *session != 0)
-    }
-
-    /// The sessions whose leases keep others waiting.
-    pub(crate) fn holding_sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.holders.iter().map(|lease| lease.seat.session).filter(|session| *session != 0)
-    }
-
-    /// The seat with this id: its session, and what it was granted if it holds.
-    pub(crate) fn find(&self, id: LeaseId) -> Option<(SessionId, Option<(u64, Predecessor)>)> {
-        let holder = self.holders.iter().find(|lease| lease.seat.id == id);
-        if let Some(lease) = holder {
-            return Some((lease.seat.session, Some((lease.fence, lease.predecessor))));
-        }
-        self.queue.iter().find(|seat| seat.id == id).map(|seat| (seat.session, None))
-    }
-
-    /// The sessions that `id` has to wait for: those of the holders, then those
-    /// of everyone before it in the queue.
-    pub(crate) fn ahead(&self, id: LeaseId) -> impl Iterator<Item = SessionId> {
-        let queued = self.queue.iter().take_while(move |seat| seat.id != id);
-        self.holding_sessions().chain(queued.map(|seat| seat.session))
-    }
-
-    /// Moves every point in time, after the clock itself has changed its zero.
-    pub(crate) fn shift(&mut self, to: impl Fn(Moment) -> Moment) {
-        let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
-        for seat in held.chain(self.queue.iter_mut()) {
-            seat.since = to(seat.since);
-            seat.expires = to(seat.expires);
-        }
-        self.closed_until = to(self.closed_until);
-        if let Some(last) = &mut self.last {
-            last.at = to(last.at);
-        }
-    }
-
     /// When there is nothing left to remember of this name, unless someone
     /// still holds it or waits.
     pub(crate) fn forget_at(&self) -> Option<Moment> {
@@ -572,5 +527,7 @@ impl Mode {
     }
 }
 
+#[cfg(any(feature = "sqlite", test))]
+mod sessions;
 #[cfg(test)]
 mod tests;

@@ -121,7 +121,10 @@ impl Shelf {
     /// Forgets a few names that have been free for long enough.
     fn forget(&mut self, now: Moment) {
         for _ in 0..2 {
-            let Some((at, name)) = self.idle.pop_front_if(|(at, _)| *at <= now) else { return };
+            let Some((at, name)) = self.idle.front().filter(|(at, _)| *at <= now).cloned() else {
+                return;
+            };
+            self.idle.pop_front();
             let Some(slot) = self.names.get_mut(&name) else { continue };
             match slot.state.forget_at() {
                 Some(later) if later > now => self.idle.push_back((later.max(at), name)),
@@ -203,7 +206,7 @@ impl Engine for Memory {
     }
 
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
-        let verb = Verb::Release { id: ticket.id, keep_closed: ending.keep_closed };
+        let verb = Verb::Release { id: ticket.id, ending };
         let (answer, _) = self.step(&ticket.name, verb);
         self.shelf().bells.remove(&ticket.id);
         Box::pin(ready(answer.into_released()))

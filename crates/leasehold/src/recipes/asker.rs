@@ -36,13 +36,15 @@ impl Asker {
             max_hold: None,
             hold_at_least: Duration::ZERO,
         };
+        let locks = locks.routed(name);
         let (name, owner) = (locks.name(name), locks.owner());
         Self { locks: locks.clone(), name, owner, terms, meta: None, fair: false }
     }
 
     /// The same options for another name.
     pub(crate) fn named(&self, name: &Name) -> Self {
-        Self { name: Ok(name.clone()), ..self.clone() }
+        let locks = self.locks.routed(name.as_str()).clone();
+        Self { name: Ok(name.clone()), locks, ..self.clone() }
     }
 
     pub(crate) fn name(&self) -> Result<Name> {

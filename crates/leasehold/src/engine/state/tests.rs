@@ -115,11 +115,11 @@ impl Desk {
     }
 
     fn release(&mut self, who: u8) -> Answer {
-        self.step(Verb::Release { id: id(who), keep_closed: None })
+        self.step(Verb::Release { id: id(who), ending: Ending::new() })
     }
 
     fn release_closed_for(&mut self, who: u8, seconds: u64) -> Answer {
-        self.step(Verb::Release { id: id(who), keep_closed: Some(secs(seconds)) })
+        self.step(Verb::Release { id: id(who), ending: Ending::closed_for(secs(seconds)) })
     }
 
     fn convert(&mut self, who: u8, to: Mode) -> Answer {
@@ -696,6 +696,15 @@ mod eviction {
     }
 
     #[test]
+    fn for_being_late_is_told_as_expiry_and_starts_the_lock_delay() {
+        let mut desk = Desk::default();
+        desk.put(Claim { lock_delay: secs(5), ..claim(A, Exclusive) });
+        desk.step(Verb::Release { id: id(A), ending: Ending::cut_off() });
+        assert_eq!(desk.status().closed_for, Some(secs(5)));
+        assert_eq!(predecessor(&desk.at(5).ask(B, Exclusive)), Predecessor::Expired);
+    }
+
+    #[test]
     fn is_still_heard_of_after_readers_came_and_went() {
         let mut desk = Desk::default();
         desk.ask(A, Write);
@@ -1220,7 +1229,9 @@ mod lives {
                 }
                 Op::Renew { who, ttl } => self.renew(who, ttl),
                 Op::Release { who, closed } => {
-                    self.step(Verb::Release { id: id(who), keep_closed: closed.map(secs) })
+                    let ending =
+                        closed.map_or_else(Ending::new, |span| Ending::closed_for(secs(span)));
+                    self.step(Verb::Release { id: id(who), ending })
                 }
                 Op::Convert { who, to } => self.convert(who, to),
                 Op::EvictFence { back } => {

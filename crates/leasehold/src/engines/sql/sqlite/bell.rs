@@ -125,19 +125,20 @@ fn dial(path: &Path) -> Option<OwnedFd> {
 }
 
 /// The receiving end: serves everyone who connects, for as long as it runs.
-pub(super) async fn listen(listener: UnixListener, inbox: Inbox, clock: Clock) {
+pub(super) async fn listen(listener: UnixListener, inbox: Inbox) {
     let mut readers = JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(readers.spawn(read(stream, inbox.clone()))),
             // Out of file descriptors, most likely; others will be closed.
-            Err(_) => pause(&clock).await,
+            Err(_) => pause().await,
         }
         while readers.try_join_next().is_some() {}
     }
 }
 
-async fn pause(clock: &Clock) {
+async fn pause() {
+    let clock = Clock::System;
     clock.sleep_until(clock.now().after(std::time::Duration::from_millis(50))).await;
 }
 

@@ -62,7 +62,7 @@ impl<A: Act> Work for Asked<A> {
 
     fn finish(mut self: Box<Self>, end: Result<()>, tickets: &Tickets) {
         let answer = self.answer.take().unwrap_or_else(|| Err(closed()));
-        let answer = end.and_then(|()| answer);
+        let answer = end.and(answer);
         self.act.settle(answer.as_ref(), tickets);
         let _ = self.reply.send(answer);
     }

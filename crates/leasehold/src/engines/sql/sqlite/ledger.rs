@@ -250,7 +250,8 @@ pub(super) const GONE: Moment = Moment::from_nanos(0);
 
 fn parse(name: &Name, text: &str) -> Result<State, Error> {
     serde_json::from_str(text).map_err(|cause| {
-        let message = "the row of this name is damaged: evict it, or move the store away";
+        let message =
+            "the row of this name is damaged: stop all users of the store and move it away";
         Error::new(ErrorKind::Unexpected, message).with("name", name).caused_by(cause)
     })
 }

@@ -142,9 +142,9 @@ impl Sqlite {
             let message = "no socket can be made beside the store: look at the permissions there";
             error(ErrorKind::Unavailable, message, &path).caused_by(cause)
         })?;
-        let listen = bell::listen(socket, inbox.clone(), clock.clone());
+        let listen = bell::listen(socket, inbox.clone());
         let listener = home.spawn(listen).abort_handle();
-        let vigil = Arc::new(Vigil::new(home.clone(), clock.clone(), desk.clone(), roster));
+        let vigil = Arc::new(Vigil::new(home.clone(), desk.clone(), roster));
         let lounge = Lounge { home, clock, desk, tickets: inbox.tickets, vigil, poll };
         let thread = Arc::new(Mutex::new(Some(thread)));
         let profile = profile(&path);

@@ -167,7 +167,10 @@ impl Store {
     fn serve(mut self, posts: &Receiver<Post>) {
         loop {
             match self.next(posts) {
-                Next::Batch(batch) => self.run(batch),
+                Next::Batch(batch) => {
+                    self.run(batch);
+                    self.tidy_if_late();
+                }
                 Next::Idle => self.tidy(),
                 Next::End(done, clean) => return self.end(done, clean),
             }
@@ -243,6 +246,9 @@ impl Store {
             if ledger.deeds.buried.is_empty() { Ok(()) } else { ledger.sweep().map(drop) }
         });
         let _ = self.gate.unlock();
+        if self.next_sweep.is_none() {
+            self.plan_sweep(Some(self.clock.now().after(ROUND)));
+        }
         done
     }
 
@@ -321,6 +327,14 @@ impl Store {
         let soon = self.clock.now().after(self.options.sweep);
         let at = at.map(|at| at.max(soon));
         self.next_sweep = self.next_sweep.into_iter().chain(at).min();
+    }
+
+    /// A store that is never idle cleans up too.
+    fn tidy_if_late(&mut self) {
+        let late = |next: Moment| next.after(self.options.sweep) <= self.clock.now();
+        if self.next_sweep.is_some_and(late) {
+            self.tidy();
+        }
     }
 
     /// What is done when there is nothing else to do.

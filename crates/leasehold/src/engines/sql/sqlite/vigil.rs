@@ -24,15 +24,14 @@ const CONFIRM_AFTER: [u64; 7] = [0, 1, 2, 5, 20, 100, 500];
 #[derive(Debug)]
 pub(super) struct Vigil {
     home: Handle,
-    clock: Clock,
     desk: Desk,
     roster: Arc<Roster>,
     watched: Mutex<HashMap<ClientId, AbortHandle>>,
 }
 
 impl Vigil {
-    pub(super) fn new(home: Handle, clock: Clock, desk: Desk, roster: Arc<Roster>) -> Self {
-        Self { home, clock, desk, roster, watched: Mutex::default() }
+    pub(super) fn new(home: Handle, desk: Desk, roster: Arc<Roster>) -> Self {
+        Self { home, desk, roster, watched: Mutex::default() }
     }
 
     fn watched(&self) -> MutexGuard<'_, HashMap<ClientId, AbortHandle>> {
@@ -48,8 +47,7 @@ impl Vigil {
                 continue;
             }
             make_room(&mut watched);
-            let (clock, desk) = (self.clock.clone(), self.desk.clone());
-            let task = watch(Arc::clone(&self.roster), client, clock, desk);
+            let task = watch(Arc::clone(&self.roster), client, self.desk.clone());
             watched.insert(client, self.home.spawn(task).abort_handle());
         }
     }
@@ -72,11 +70,13 @@ fn make_room(watched: &mut HashMap<ClientId, AbortHandle>) {
     }
 }
 
-async fn watch(roster: Arc<Roster>, client: ClientId, clock: Clock, desk: Desk) {
+async fn watch(roster: Arc<Roster>, client: ClientId, desk: Desk) {
     if let Ok(mut stream) = UnixStream::connect(roster.socket(client)).await {
         // Nobody sends anything on this line; it ends when its owner does.
         let _ = stream.read(&mut [0; 16]).await;
     }
+    // The kernel does its work in real time, whatever clock leases run on.
+    let clock = Clock::System;
     for delay in CONFIRM_AFTER {
         clock.sleep_until(clock.now().after(Duration::from_millis(delay))).await;
         if !matches!(desk.ask(Bury(client)).await, Ok(false)) {

@@ -48,7 +48,7 @@ fn cast() -> Vec<Claim> {
         let mut claim =
             Claim::new(ticket, Owner::new(format!("owner {at}")), secs([10, 25][at % 2]));
         claim.renewed = !matches!(at, 1 | 5 | 6);
-        claim.lock_delay = if at % 4 == 0 { secs(7) } else { Duration::ZERO };
+        claim.lock_delay = if at.is_multiple_of(4) { secs(7) } else { Duration::ZERO };
         claim
     };
     (0..TICKETS).map(one).collect()
@@ -129,7 +129,8 @@ impl Model {
 
     fn release(&mut self, ticket: &Ticket, keep_closed: Option<Duration>) -> String {
         self.known.remove(&ticket.id);
-        shown(&self.step(&ticket.name, Verb::Release { id: ticket.id, keep_closed }), None)
+        let ending = keep_closed.map_or_else(Ending::new, Ending::closed_for);
+        shown(&self.step(&ticket.name, Verb::Release { id: ticket.id, ending }), None)
     }
 
     fn renew(&mut self, claim: &Claim) -> String {
@@ -161,7 +162,7 @@ impl Model {
     fn evict(&mut self, name: &Name) -> String {
         let verb = Verb::Evict { target: Target::All, remark: "me: because".into() };
         let Answer::Evicted(ids) = self.step(name, verb) else { unreachable!() };
-        ids.iter().for_each(|id| drop(self.known.remove(id)));
+        self.known.retain(|id, _| !ids.contains(id));
         format!("evicted {}", ids.len())
     }
 }

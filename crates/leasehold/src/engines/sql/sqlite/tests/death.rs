@@ -27,7 +27,7 @@ async fn a_waiter_learns_of_a_death_by_the_socket() {
     let (first, second) = (ticket("job"), ticket("job"));
     take(&a, &first).await;
     queue(&b, &second).await;
-    let wait = tokio::task::spawn(b.wait(second.clone(), Moment::NEVER));
+    let wait = Handle::current().spawn(b.wait(second.clone(), Moment::NEVER));
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
@@ -161,7 +161,7 @@ async fn a_killed_process_frees_its_leases_at_once() {
     let engine = Sqlite::open(options, Clock::System).await.unwrap();
     let one = ticket("job");
     queue(&engine, &one).await;
-    let wait = tokio::task::spawn(engine.wait(one.clone(), Moment::NEVER));
+    let wait = Handle::current().spawn(engine.wait(one.clone(), Moment::NEVER));
     clock.sleep_until(clock.now().after(Duration::from_millis(50))).await;
     assert!(!wait.is_finished());
     let killed = clock.now();

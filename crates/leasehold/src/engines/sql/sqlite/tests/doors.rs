@@ -136,7 +136,7 @@ async fn closing_leaves_no_files_and_ends_all_waits() {
     let (first, second) = (ticket("job"), ticket("job"));
     take(&a, &first).await;
     queue(&b, &second).await;
-    let wait = tokio::task::spawn(b.wait(second.clone(), Moment::NEVER));
+    let wait = Handle::current().spawn(b.wait(second.clone(), Moment::NEVER));
     tokio::task::yield_now().await;
     b.close().await.unwrap();
     assert!(matches!(wait.await.unwrap().unwrap(), Wake::Look));
@@ -144,6 +144,30 @@ async fn closing_leaves_no_files_and_ends_all_waits() {
     give_back(&a, &first).await;
     a.close().await.unwrap();
     assert_eq!(rig.files(), ["locks.db", "locks.db-gate"]);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_an_error_before_the_grant() {
+    let rig = Rig::new();
+    let engine = rig.open().await;
+    let one = ticket("before");
+    take(&engine, &one).await;
+    count(&engine, "PRAGMA max_page_count = 1").await;
+    let mut error = None;
+    for at in 0..1000 {
+        let more = ticket(&format!("{at}/{}", "x".repeat(200)));
+        error = engine.acquire(claim(&more)).await.err();
+        if error.is_some() {
+            break;
+        }
+    }
+    let error = error.unwrap();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(error.outcome(), crate::error::Outcome::NotApplied);
+    assert!(error.to_string().contains("disk is full"), "{error}");
+    let answers = engine.renew(vec![Refresh::new(one.clone(), TTL)]).await;
+    assert!(matches!(answers[..], [Renewal::Held { .. }]), "what was granted still stands");
+    assert_eq!(give_back(&engine, &one).await, Released::Released);
 }
 
 #[tokio::test]

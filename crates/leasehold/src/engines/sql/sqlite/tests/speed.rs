@@ -41,10 +41,10 @@ async fn speed_of_a_hand_over() {
         let (first, second) = (ticket("job"), ticket("job"));
         take(&a, &first).await;
         queue(&b, &second).await;
-        let wait = tokio::task::spawn(b.wait(second.clone(), Moment::NEVER));
+        let wait = Handle::current().spawn(b.wait(second.clone(), Moment::NEVER));
         tokio::task::yield_now().await;
         let start = clock.now();
-        drop(tokio::task::spawn(a.release(first, Ending::new())));
+        drop(Handle::current().spawn(a.release(first, Ending::new())));
         assert!(matches!(wait.await.unwrap().unwrap(), Wake::Granted { .. }));
         samples.push(clock.now().since(start));
         give_back(&b, &second).await;
@@ -61,7 +61,7 @@ async fn speed_of_many_tasks() {
     let start = clock.now();
     let tasks = (0..64).map(|task| {
         let engine = Arc::clone(&engine);
-        tokio::task::spawn(async move {
+        Handle::current().spawn(async move {
             for _ in 0..1000 {
                 let one = ticket(&format!("job/{task}"));
                 take(&engine, &one).await;

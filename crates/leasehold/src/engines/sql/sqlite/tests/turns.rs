@@ -18,7 +18,7 @@ async fn a_release_hands_over_to_another_client() {
     let (first, second) = (ticket("job"), ticket("job"));
     let grant = take(&a, &first).await;
     queue(&b, &second).await;
-    let wait = tokio::task::spawn(b.wait(second.clone(), Moment::NEVER));
+    let wait = Handle::current().spawn(b.wait(second.clone(), Moment::NEVER));
     tokio::task::yield_now().await;
     assert_eq!(give_back(&a, &first).await, Released::Released);
     match wait.await.unwrap().unwrap() {
@@ -68,7 +68,7 @@ async fn a_lost_message_is_found_by_a_slow_look() {
     take(&a, &first).await;
     queue(&b, &second).await;
     b.listener.abort();
-    let wait = tokio::task::spawn(b.wait(second.clone(), Moment::NEVER));
+    let wait = Handle::current().spawn(b.wait(second.clone(), Moment::NEVER));
     give_back(&a, &first).await;
     while !wait.is_finished() {
         rig.clock.advance(Duration::from_millis(500));
@@ -85,7 +85,7 @@ async fn a_wait_ends_when_the_holder_expires() {
     let (first, second) = (ticket("job"), ticket("job"));
     granted(a.acquire(Claim { renewed: false, ttl: secs(5), ..claim(&first) }).await.unwrap());
     queue(&b, &second).await;
-    let wait = tokio::task::spawn(b.wait(second.clone(), Moment::NEVER));
+    let wait = Handle::current().spawn(b.wait(second.clone(), Moment::NEVER));
     tokio::task::yield_now().await;
     rig.clock.advance(secs(5));
     // Either the slow look finds it or the owner's own sweep hands it over.
@@ -98,7 +98,7 @@ async fn renewing_ten_thousand_tickets_writes_one_row_per_ttl() {
     let rig = Rig::new();
     let engine = rig.open().await;
     let tickets: Vec<_> = (0..10_000).map(|at| ticket(&format!("name/{at}"))).collect();
-    let ttl = |at: usize| if at % 2 == 0 { secs(30) } else { secs(40) };
+    let ttl = |at: usize| if at.is_multiple_of(2) { secs(30) } else { secs(40) };
     for (at, one) in tickets.iter().enumerate() {
         granted(engine.acquire(Claim { ttl: ttl(at), ..claim(one) }).await.unwrap());
     }

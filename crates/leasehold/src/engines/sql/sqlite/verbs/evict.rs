@@ -57,7 +57,7 @@ impl Act for Evict {
         // Whoever gets its turn just now is among the holders to be shown.
         ledger.step(&mut page, Verb::Tick)?;
         let before = page.state.clone();
-        let remark = Arc::from(format!("{}: {}", self.0.actor, self.0.reason));
+        let remark = self.0.remark();
         let answer = ledger.step(&mut page, Verb::Evict { target: self.0.target, remark })?;
         ledger.save(page)?;
         self.tell(ledger, from)?;

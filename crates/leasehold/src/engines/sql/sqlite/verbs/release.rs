@@ -21,8 +21,8 @@ impl Act for Release {
         let id = self.ticket.id;
         let mut page = ledger.load(&self.ticket.name)?;
         let seat = page.state.find(id);
-        let keep_closed = self.ending.keep_closed;
-        let answer = ledger.step(&mut page, Verb::Release { id, keep_closed })?;
+        let ending = self.ending.clone();
+        let answer = ledger.step(&mut page, Verb::Release { id, ending })?;
         ledger.save(page)?;
         if let Some((session, _)) = seat {
             ledger.end_fixed(session)?;

@@ -1,0 +1,87 @@
+//! Which engine: the URL that was given, or SQLite in the user's state folder.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use leasehold::Locks;
+
+use crate::args::Global;
+use crate::failure::{Failure, USAGE};
+
+/// Opens the engine that the command line or the environment names.
+pub(crate) async fn open(global: &Global) -> Result<Locks, Failure> {
+    let given = global.engine.as_deref().filter(|url| !url.is_empty());
+    let url = given.map_or_else(default_url, |url| Ok(url.to_owned()))?;
+    let locks = leasehold::open(url).await?;
+    match &global.namespace {
+        Some(namespace) => Ok(locks.namespace(namespace.as_str())?),
+        None => Ok(locks),
+    }
+}
+
+fn default_url() -> Result<String, Failure> {
+    let chosen = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let folder = state_folder(chosen, std::env::home_dir())?;
+    make_private(&folder)?;
+    let file = folder.join("locks.db");
+    let file = file.to_str().ok_or_else(|| homeless("its path is not UTF-8"))?;
+    Ok(format!("sqlite:{}", percent_encoded(file)))
+}
+
+/// The XDG rules say to pass over a path that is not absolute.
+fn state_folder(chosen: Option<PathBuf>, home: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    let chosen = chosen.filter(|path| path.is_absolute());
+    let home = home.filter(|path| path.is_absolute()).map(|home| home.join(".local/state"));
+    let state = chosen.or(home).ok_or_else(|| homeless("no home folder is known"))?;
+    Ok(state.join("leasehold"))
+}
+
+fn homeless(why: &str) -> Failure {
+    Failure::usage(format!(
+        "cannot choose a place for locks: {why}; set HOME or XDG_STATE_HOME, \
+         or name an engine: --engine sqlite:/path/to/locks.db"
+    ))
+}
+
+fn make_private(folder: &Path) -> Result<(), Failure> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let owner = made.and_then(|()| folder.metadata()).map(|found| found.uid());
+    let cannot = |why: String| {
+        let advice = "name another place: --engine sqlite:/path/to/locks.db";
+        Failure::new(USAGE, format!("cannot keep locks in {folder:?}: {why}; {advice}"))
+    };
+    match owner {
+        Ok(uid) if uid == rustix::process::geteuid().as_raw() => Ok(()),
+        // Files of ours there would lock its owner out of their own locks.
+        Ok(uid) => Err(cannot(format!("it belongs to another user (uid {uid})"))),
+        Err(cause) => Err(cannot(cause.to_string())),
+    }
+}
+
+fn percent_encoded(path: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-~".contains(&b);
+    let encode = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };
+    path.bytes().map(encode).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_kept_in_the_state_folder() {
+        let some = |path: &str| Some(PathBuf::from(path));
+        let folder = |chosen, home| state_folder(chosen, home).unwrap();
+        assert_eq!(folder(some("/state"), some("/home/a")), PathBuf::from("/state/leasehold"));
+        let usual = PathBuf::from("/home/a/.local/state/leasehold");
+        assert_eq!(folder(None, some("/home/a")), usual);
+        assert_eq!(folder(some("relative"), some("/home/a")), usual);
+        assert!(state_folder(None, some("")).is_err() && state_folder(None, None).is_err());
+    }
+
+    #[test]
+    fn odd_paths_survive_in_a_url() {
+        assert_eq!(percent_encoded("/home/a b?/ü%.db"), "/home/a%20b%3F/%C3%BC%25.db");
+    }
+}

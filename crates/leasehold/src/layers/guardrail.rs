@@ -1,0 +1,139 @@
+//! The guardrail: refuses what the engine does not promise, before it is asked.
+//! So no engine needs answers for what it cannot do.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::claim::{
+    Claim, Ending, META_MAX, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake,
+};
+use crate::clock::Moment;
+use crate::engine::profile::{self, Grants, Order};
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    Selector,
+};
+use crate::error::{Error, ErrorKind, Result};
+
+#[derive(Debug)]
+pub(crate) struct Guardrail(pub(crate) Arc<dyn Engine>);
+
+/// Refuses a claim that this engine could never grant as asked.
+fn check(claim: &Claim, profile: &Profile) -> Result<()> {
+    claim.ticket.mode.check()?;
+    check_mode(claim.ticket.mode, profile)?;
+    if claim.fair && profile.order < Order::Fifo {
+        return Err(unsupported(profile, "does not serve in order of arrival (fair)"));
+    }
+    if !claim.lock_delay.is_zero() && !profile.lock_delay {
+        return Err(unsupported(profile, "cannot keep an expired name closed (lock_delay)"));
+    }
+    if claim.meta.as_ref().is_some_and(|meta| meta.len() > META_MAX) {
+        return Err(Error::invalid(format!("meta is longer than {META_MAX} bytes")));
+    }
+    let name = claim.ticket.name.as_str();
+    if name.len() > profile.limits.name_max {
+        let most = profile.limits.name_max;
+        return Err(Error::invalid(format!(
+            "{} takes names of at most {most} bytes",
+            profile.scheme
+        )));
+    }
+    check_ttl(claim.ttl, profile)
+}
+
+fn check_mode(mode: Mode, profile: &Profile) -> Result<()> {
+    let needed = match mode {
+        Mode::Exclusive => Grants::Exclusive,
+        Mode::Read | Mode::Write => Grants::Shared,
+        Mode::Permits { .. } => Grants::Counted,
+    };
+    if profile.grants < needed {
+        return Err(unsupported(profile, &format!("does not grant {mode}")));
+    }
+    match mode {
+        Mode::Permits { of, .. } if of > profile.limits.permits_max => {
+            let most = profile.limits.permits_max;
+            Err(Error::invalid(format!("{} takes at most {most} permits", profile.scheme)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_ttl(ttl: Duration, profile: &Profile) -> Result<()> {
+    let profile::Limits { ttl_min, ttl_max, .. } = profile.limits;
+    if (ttl_min..=ttl_max).contains(&ttl) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "ttl {ttl:?} is out of range: {} takes {ttl_min:?} to {ttl_max:?}",
+        profile.scheme
+    )))
+}
+
+fn unsupported(profile: &Profile, what: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("the {} engine {what}", profile.scheme))
+}
+
+impl Engine for Guardrail {
+    fn profile(&self) -> &Profile {
+        self.0.profile()
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        match check(&claim, self.profile()) {
+            Ok(()) => self.0.acquire(claim),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        self.0.wait(ticket, until)
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        self.0.renew(tickets)
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        self.0.release(ticket, ending)
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        if self.profile().convert {
+            return self.0.convert(ticket, to);
+        }
+        let text = "cannot convert a lease; release it and lock anew";
+        Box::pin(ready(Err(unsupported(self.profile(), text))))
+    }
+
+    fn events(&self) -> Events {
+        self.0.events()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        let by_prefix = matches!(selector, Selector::Prefix(..));
+        if by_prefix && self.profile().listing < profile::Listing::Indexed {
+            let text = "has no index of its names; ask for one name";
+            return Box::pin(ready(Err(unsupported(self.profile(), text))));
+        }
+        self.0.inspect(selector, page)
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        self.0.evict(eviction)
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        self.0.examine()
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        self.0.records()
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.0.close()
+    }
+}

@@ -1,0 +1,4 @@
+//! What is wrapped around every opened engine, one file each.
+
+pub(crate) mod guardrail;
+pub(crate) mod retry;
