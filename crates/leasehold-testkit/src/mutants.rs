@@ -59,16 +59,16 @@ impl Mutant {
     #[must_use]
     pub fn of(self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
         match self {
-            Self::ReleaseWithoutCompare => Twisted::new(engine, ReleaseWithoutCompare),
-            Self::RenewResurrects => Twisted::new(engine, RenewResurrects),
-            Self::RenewWithoutCompare => Twisted::new(engine, RenewWithoutCompare::default()),
-            Self::DeadlineFromReply => Twisted::new(engine, DeadlineFromReply),
-            Self::CancelWithoutRelease => Twisted::new(engine, CancelWithoutRelease::default()),
-            Self::VolatileFence => Twisted::new(engine, VolatileFence::default()),
-            Self::LostWakeUp => Twisted::new(engine, LostWakeUp),
-            Self::TryQueues => Twisted::new(engine, TryQueues),
-            Self::SilentEviction => Twisted::new(engine, SilentEviction::default()),
-            Self::ForgetsItsClaims => Twisted::new(engine, ForgetsItsClaims),
+            Self::ReleaseWithoutCompare => Twisted::around(engine, ReleaseWithoutCompare),
+            Self::RenewResurrects => Twisted::around(engine, RenewResurrects),
+            Self::RenewWithoutCompare => Twisted::around(engine, RenewWithoutCompare::default()),
+            Self::DeadlineFromReply => Twisted::around(engine, DeadlineFromReply),
+            Self::CancelWithoutRelease => Twisted::around(engine, CancelWithoutRelease::default()),
+            Self::VolatileFence => Twisted::around(engine, VolatileFence::default()),
+            Self::LostWakeUp => Twisted::around(engine, LostWakeUp),
+            Self::TryQueues => Twisted::around(engine, TryQueues),
+            Self::SilentEviction => Twisted::around(engine, SilentEviction::default()),
+            Self::ForgetsItsClaims => Twisted::around(engine, ForgetsItsClaims),
         }
     }
 }

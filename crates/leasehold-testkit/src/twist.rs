@@ -68,7 +68,7 @@ pub struct Twisted<T> {
 impl<T: Twist> Twisted<T> {
     /// Puts `twist` around `inner`.
     #[must_use]
-    pub fn new(inner: Inner, twist: T) -> Arc<dyn Engine> {
+    pub fn around(inner: Inner, twist: T) -> Arc<dyn Engine> {
         Arc::new(Self { inner, twist })
     }
 }

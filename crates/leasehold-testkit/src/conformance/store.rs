@@ -66,7 +66,7 @@ impl Store {
         match &self.way {
             Way::Url(url) => leasehold::open(url).await,
             Way::Engine(engine) => {
-                Locks::on(Twisted::new(Arc::clone(engine), Plain), Clock::System)
+                Locks::on(Twisted::around(Arc::clone(engine), Plain), Clock::System)
             }
         }
     }
@@ -91,7 +91,7 @@ impl Store {
     /// When it cannot be opened.
     pub async fn open_twisted(&self, twist: impl Twist) -> leasehold::Result<(Locks, Locks)> {
         let below = self.open().await?;
-        let above = Locks::on(Twisted::new(below.engine(), twist), Clock::System)?;
+        let above = Locks::on(Twisted::around(below.engine(), twist), Clock::System)?;
         Ok((above, below))
     }
 
