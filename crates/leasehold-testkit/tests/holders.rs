@@ -15,6 +15,7 @@ use leasehold_testkit::check;
 use leasehold_testkit::conformance::{EngineUnderTest, Outcome, Store, files_of_clients};
 use leasehold_testkit::history::{History, Outcome as Ended, Recorder, What};
 use leasehold_testkit::holder::{End, Hold, Holder, Orders};
+use leasehold_testkit::narrow;
 use leasehold_testkit::register::Register;
 use libtest_mimic::{Arguments, Trial};
 use tokio::runtime::Runtime;
@@ -49,6 +50,9 @@ fn main() -> ExitCode {
 
 /// Engines that other processes can reach; a narrowed run may have none.
 fn gather() -> Result<Vec<Trial>, String> {
+    if let Some(names) = narrow::chosen() {
+        let _ = writeln!(stderr(), "narrowed on purpose: only {}", names.join(", "));
+    }
     let mut trials = Vec::new();
     for engine in EngineUnderTest::ALL {
         let chosen = EngineUnderTest::chosen()?.iter().any(|it| it.name() == engine.name());
