@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::core::Core;
+use crate::core::{Core, shut_down};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::home::Home;
 use crate::keeper;
 use crate::layers::guardrail::Guardrail;
@@ -39,7 +39,7 @@ impl Client {
     pub(crate) fn check(&self) -> Result<()> {
         self.home.check_pid()?;
         if self.closed.load(Ordering::Acquire) {
-            return Err(Error::invalid("these locks were shut down; open them anew"));
+            return Err(shut_down());
         }
         Ok(())
     }

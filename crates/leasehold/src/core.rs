@@ -4,12 +4,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::claim::{Ending, Released};
 use crate::clock::Clock;
 use crate::engine::{Engine, Loss};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::hold::Hold;
 use crate::owners::Owners;
@@ -31,6 +31,7 @@ pub(crate) struct Core {
     pub(crate) gate: Gate,
     pub(crate) owners: Owners,
     pub(crate) errands: Tally,
+    closed: watch::Sender<bool>,
 }
 
 impl Core {
@@ -43,7 +44,25 @@ impl Core {
             gate: Gate::default(),
             owners: Owners::default(),
             errands: Tally::default(),
+            closed: watch::Sender::new(false),
         }
+    }
+
+    /// Ends every wait, now and from now on.
+    pub(crate) fn close(&self) {
+        self.closed.send_replace(true);
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if *self.closed.borrow() { Err(shut_down()) } else { Ok(()) }
+    }
+
+    /// Resolves when the client is shut down; says so.
+    pub(crate) async fn closing(&self) -> Error {
+        let mut closed = self.closed.subscribe();
+        // The sender lives in `self`, so the channel cannot end meanwhile.
+        let _ = closed.wait_for(|closed| *closed).await;
+        shut_down()
     }
 
     /// What to take off a granted ttl because clocks differ.
@@ -123,6 +142,10 @@ impl Core {
             }
         }
     }
+}
+
+pub(crate) fn shut_down() -> Error {
+    Error::invalid("these locks were shut down; open them anew")
 }
 
 /// How many errands are under way, for those who have to wait for them.

@@ -151,6 +151,13 @@ impl Locks {
         self.client.core.engine.profile()
     }
 
+    /// The engine behind these locks: for a layer around it, and for tests of
+    /// its contract.
+    #[must_use]
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.client.core.engine)
+    }
+
     /// Who holds and who waits for `name`.
     ///
     /// # Errors
@@ -293,6 +300,7 @@ impl Locks {
 }
 
 async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
+    core.close();
     core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
     let until = core.clock.now().after(limit);
     let done = tokio::select! {
