@@ -11,6 +11,7 @@
 mod bell;
 mod changes;
 mod checkup;
+mod counter;
 mod fault;
 mod host;
 mod job;
@@ -41,10 +42,10 @@ use tokio::task::AbortHandle;
 
 use self::bell::Inbox;
 use self::checkup::Examine;
+use self::counter::{Counter, Opened};
 use self::fault::error;
 use self::host::Host;
 use self::job::{Desk, Post};
-use self::store::Opened;
 use self::verbs::{
     Acquire, AddRecord, Convert, Evict, Inspect, ListRecords, LoadRecord, Release, Renew,
     StoreRecord,
@@ -143,9 +144,10 @@ struct Sqlite {
 impl Sqlite {
     async fn open(options: SqliteOptions, clock: Clock) -> Result<Self> {
         let inbox = Inbox::default();
-        let (desk, posts) = Desk::new();
+        let counter = Counter::default();
+        let (desk, posts) = Desk::new(counter.clone());
         let (path, poll) = (options.path.clone(), options.poll);
-        let (thread, opened) = store::start(options, clock.clone(), inbox.clone(), posts)?;
+        let (thread, opened) = counter.start(options, clock.clone(), inbox.clone(), posts)?;
         let Opened { roster, client } = opened.await.unwrap_or_else(|_| Err(job::closed()))?;
         let home = Handle::current();
         let socket = UnixListener::bind(roster.socket(client)).map_err(|cause| {

@@ -10,6 +10,9 @@ use crate::engine::records::PageInProgress;
 use crate::engine::{Page, RecordListing, Scope};
 use crate::name::Name;
 
+/// A value up to this size is written on the caller's thread.
+const QUICK: usize = 64 * 1024;
+
 #[derive(Debug)]
 pub(in super::super) struct LoadRecord(pub(in super::super) Name);
 
@@ -27,6 +30,10 @@ pub(in super::super) struct StoreRecord(pub(in super::super) Store);
 
 impl Act for StoreRecord {
     type Answer = Result<u64, Option<Record>>;
+
+    fn is_quick(&self) -> bool {
+        self.0.value.as_ref().is_none_or(|value| value.len() <= QUICK)
+    }
 
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Self::Answer> {
         ledger.store(&self.0)
@@ -53,6 +60,10 @@ pub(in super::super) struct ListRecords {
 impl Act for ListRecords {
     type Answer = RecordListing;
     const READS: bool = true;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
 
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<RecordListing> {
         let mut page = PageInProgress::new(&self.page);

@@ -74,6 +74,10 @@ pub(in super::super) struct SweepUp;
 impl Act for SweepUp {
     type Answer = ();
 
+    fn is_quick(&self) -> bool {
+        false
+    }
+
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<()> {
         ledger.sweep().map(drop)
     }
