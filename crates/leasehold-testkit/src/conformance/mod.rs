@@ -16,6 +16,7 @@
 //! | `limits`, `names` | what is refused, and what is not the same |
 //! | `operate` | list, show, evict |
 //! | `verbs`, `modes` | the contract, straight on the engine |
+//! | `records` | versioned values, where an engine keeps them |
 //! | `replies` | replies that are lost |
 //! | `cancel` | futures dropped at every point |
 //! | `residue` | what is left: nothing |
@@ -34,6 +35,7 @@ mod modes;
 mod names;
 mod operate;
 pub(crate) mod patience;
+mod records;
 mod renewal;
 mod replies;
 mod residue;
@@ -63,6 +65,7 @@ pub fn checks() -> Vec<Check> {
         operate::checks(),
         verbs::checks(),
         modes::checks(),
+        records::checks(),
         replies::checks(),
         cancel::checks(),
         residue::checks(),
