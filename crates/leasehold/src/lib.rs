@@ -1,6 +1,7 @@
 #![doc = include_str!("../../../README.md")]
 
 mod acquire;
+pub mod blocking;
 pub mod claim;
 mod client;
 mod clock;

@@ -254,6 +254,11 @@ impl Locks {
         self.owner.is_some()
     }
 
+    /// Whether someone has said who asks.
+    pub(crate) const fn is_labelled(&self) -> bool {
+        self.label.is_some() || self.owner.is_some()
+    }
+
     pub(crate) const fn own_wait_limit(&self) -> Option<Duration> {
         self.wait_limit
     }

@@ -21,6 +21,7 @@ const FLOORS: &[&[&str]] = &[
     &["guard"],
     &["locks"],
     &["recipes", "open"],
+    &["blocking"],
 ];
 
 fn root() -> PathBuf {
