@@ -72,6 +72,8 @@ const JSON_STATUS: &str = "\
   A semaphore's mode is \"permits\", with take and of beside it. What is not
   known is null.";
 
+const GLOBAL: &str = "Global options";
+
 /// Run a command under a lock; list, show and evict leases.
 #[derive(Parser)]
 #[command(name = "leasehold", version, after_help = EXAMPLES, max_term_width = 100)]
@@ -93,16 +95,16 @@ pub(crate) struct Global {
     /// ~/.local/state/leasehold/locks.db: for all processes of this user on
     /// this host. Other users see the command line: set the variable instead
     /// if the URL has a password.
-    #[arg(long, global = true, value_name = "URL", env = "LEASEHOLD_ENGINE")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "URL", env = "LEASEHOLD_ENGINE")]
     #[arg(hide_env_values = true)]
     pub(crate) engine: Option<String>,
 
     /// The namespace of the names
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
     /// Print JSON (ls, show, evict)
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 }
 

@@ -67,6 +67,16 @@ fn a_deaf_command_is_killed_after_the_grace() {
 }
 
 #[test]
+fn whoever_is_deaf_in_the_group_is_killed_too() {
+    let world = World::new();
+    let script = "sh -c 'trap \"\" TERM; echo $$ >inner; exec sleep 1000' & echo $$ >outer; wait";
+    let run = world.run(&["x", "--ttl", "1h", "--grace", "100ms"], script).start();
+    let group = Group::of(&world);
+    evict(&world);
+    stopped(run, &group).says("the command does not end; killing it");
+}
+
+#[test]
 fn on_lost_kill_does_not_ask() {
     let world = World::new();
     let options = ["x", "--ttl", "1h", "--grace", "1h", "--on-lost", "kill"];
@@ -117,7 +127,8 @@ fn a_lease_that_cannot_be_renewed_ends_its_command_in_time() {
     let run = world.run(&["x", "--ttl", "3s", "--grace", "1h"], DEAF).start();
     let group = Group::of(&world);
     let blocker = world.block_engine();
-    stopped(run, &group).says("cannot be renewed and runs out in ");
+    let outcome = stopped(run, &group).says("cannot be renewed and runs out in ");
+    outcome.says("killing it, ").says(" before the lease ends");
     drop(blocker);
     world.run(&["x"], "true").outcome().expect_code(0);
 }

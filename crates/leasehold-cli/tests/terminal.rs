@@ -52,6 +52,14 @@ fn the_command_reads_from_the_terminal() {
 }
 
 #[test]
+fn the_command_is_in_the_foreground_before_it_asks() {
+    let world = World::new();
+    let look = "set -- $(ps -o pgid=,tpgid= -p $$); [ $1 = $2 ] && echo in front && exit";
+    let run = format!("run x -- sh -c 'for i in $(seq 200); do {look}; done'");
+    assert_eq!(on_terminal(&world, &run).stdout(), "in front\r\n");
+}
+
+#[test]
 fn the_terminal_comes_back_to_whoever_called() {
     let world = World::new();
     let twice = "run x -- sh -c 'read a; echo first $a'; read b; echo second $b";

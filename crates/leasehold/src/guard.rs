@@ -155,7 +155,6 @@ impl Guard {
     /// # Cancel safety
     ///
     /// Dropping the future drops the work, then gives the lease back.
-    #[expect(clippy::future_not_send, reason = "as Send as the work it is given")]
     pub async fn run<T>(self, work: impl AsyncFnOnce(&Self) -> T) -> Result<T> {
         let done = tokio::select! {
             biased;

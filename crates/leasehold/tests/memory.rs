@@ -3,6 +3,8 @@
 //! What every engine must do is checked by the conformance suite of the
 //! testkit; here is what needs a test clock or a special runtime.
 
+#![allow(clippy::disallowed_methods, reason = "this is the user's side: it spawns and blocks")]
+
 use std::time::Duration;
 
 use leasehold::{Locks, Predecessor, Released, Standing, TestClock};
@@ -145,7 +147,6 @@ fn a_runtime_whose_workers_are_all_blocked_keeps_its_lease() {
     runtime.block_on(async {
         let guard = locks.mutex("job").ttl(ttl).lock().await.expect("free");
         let deadline = guard.deadline();
-        #[expect(clippy::disallowed_methods, reason = "this worker is to be blocked")]
         std::thread::sleep(2 * ttl);
         assert!(guard.deadline() > deadline, "renewed meanwhile");
         guard.check().expect("still ours");

@@ -11,6 +11,9 @@ use crate::engine::{BoxFuture, Engine};
 use crate::error::{Error, ErrorKind, Result};
 use crate::url::Url;
 
+/// An engine on its way.
+type Opened = BoxFuture<Result<Arc<dyn Engine>>>;
+
 /// What has to be known of an engine before it is opened.
 pub(crate) struct Row {
     pub(crate) scheme: &'static str,
@@ -18,7 +21,7 @@ pub(crate) struct Row {
     pub(crate) built: bool,
     /// The options it takes in its URL.
     pub(crate) options: &'static [&'static str],
-    pub(crate) open: fn(Url) -> BoxFuture<Result<Arc<dyn Engine>>>,
+    pub(crate) open: fn(Url) -> Opened,
 }
 
 static TABLE: [Row; 2] = [
@@ -55,7 +58,7 @@ pub(crate) fn schemes() -> String {
     schemes.join(", ")
 }
 
-fn open_memory(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
+fn open_memory(url: Url) -> Opened {
     Box::pin(async move {
         if !url.rest.is_empty() {
             return Err(Error::invalid("memory: takes no path; it lives in this process"));
@@ -65,7 +68,7 @@ fn open_memory(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
 }
 
 #[cfg(feature = "sqlite")]
-fn open_sqlite(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
+fn open_sqlite(url: Url) -> Opened {
     Box::pin(async move {
         let options = sql::sqlite::SqliteOptions::from_url(&url)?;
         sql::sqlite::open(options, Clock::System).await
@@ -73,6 +76,6 @@ fn open_sqlite(url: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
 }
 
 #[cfg(not(feature = "sqlite"))]
-fn open_sqlite(_: Url) -> BoxFuture<Result<Arc<dyn Engine>>> {
+fn open_sqlite(_: Url) -> Opened {
     Box::pin(std::future::ready(Err(not_built("sqlite"))))
 }

@@ -106,7 +106,6 @@ impl Mutex {
     /// # Fencing
     ///
     /// As for [`Mutex::lock`].
-    #[expect(clippy::future_not_send, reason = "as Send as the work it is given")]
     pub async fn run<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T> {
         self.lock().await?.run(work).await
     }

@@ -197,6 +197,7 @@ impl<'a> Watch<'a> {
                 Some(End::Stopped)
             }
             None if self.is_time_to_kill() => {
+                self.explain_kill();
                 self.kill();
                 None
             }
@@ -209,6 +210,12 @@ impl<'a> Watch<'a> {
         if let Some(stop) = &mut self.stop {
             stop.killed = Some(Clock::System.now());
         }
+    }
+
+    fn explain_kill(&self) {
+        let left = self.guard.remaining();
+        let left = (!left.is_zero()).then(|| format!(", {} before the lease ends", span(left)));
+        tell(&format!("the command does not end; killing it{}", left.unwrap_or_default()));
     }
 
     fn is_time_to_kill(&self) -> bool {
