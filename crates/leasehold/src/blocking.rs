@@ -50,6 +50,7 @@
 mod all;
 mod bound;
 mod call;
+mod connection;
 mod guard;
 mod locks;
 mod mutex;
@@ -59,6 +60,7 @@ mod semaphore;
 
 pub use all::{All, Guards};
 pub use bound::{Anywhere, Bound, ThisThread};
+pub use connection::ConnectionEvents;
 pub use guard::Guard;
 pub use locks::{Locks, open};
 pub use mutex::Mutex;

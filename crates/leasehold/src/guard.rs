@@ -259,8 +259,10 @@ async fn extend(core: &Arc<Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()>
 async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
     hold.turn().await;
     let converted = core.engine.convert(hold.ticket(), to).await;
-    if let Ok(Renewal::Held { .. }) = converted {
-        hold.set_mode(to);
+    if let Ok(Renewal::Held { .. }) = converted
+        && let Some(from) = hold.set_mode(to)
+    {
+        core.observer.converted(hold, from);
     }
     let refused = converted.as_ref().err().cloned();
     let answer = converted.unwrap_or_else(Renewal::Unknown);

@@ -7,6 +7,7 @@ use crate::acquire::{Delivery, Effort, Request, Tenancy, deliver};
 use crate::claim::Owner;
 use crate::client::Client;
 use crate::clock::{Clock, TestClock};
+use crate::connection::ConnectionEvents;
 use crate::core::Core;
 use crate::engine::{
     Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
@@ -212,6 +213,15 @@ impl Locks {
     /// The engine's error if it cannot be reached.
     pub async fn examine(&self) -> Result<Vec<Finding>> {
         self.at_home(self.client.core.engine.examine()).await
+    }
+
+    /// The connection to the engine as it comes and goes, from now on: for a
+    /// service that pauses its work or says so on a page.
+    ///
+    /// What becomes of single leases is told by their guards.
+    #[must_use]
+    pub fn events(&self) -> ConnectionEvents {
+        self.client.core.events()
     }
 
     /// A name of this handle's namespace.

@@ -116,7 +116,7 @@ fn inside_a_runtime_blocking_is_refused_and_says_what_to_do() {
             assert!(error.to_string().contains("await"), "{error}");
         }
         let free = locks.as_async().mutex("order/42").lock().within(LONG).await;
-        free.expect("a refused release gives back all the same");
+        drop(free.expect("a refused release gives back all the same"));
     });
 }
 
@@ -206,14 +206,14 @@ fn a_thread_is_named_as_the_holder_unless_a_label_is_set() -> Outcome {
     let locks = Locks::memory();
     let holder = |order: blocking::Mutex<blocking::ThisThread>| {
         let _guard = order.lock()?;
-        Ok::<_, leasehold::Error>(order.status()?.holders[0].label.clone())
+        Ok::<_, leasehold::Error>(order.status()?.holders[0].label.to_string())
     };
     let (plain, named) = (locks.mutex("a").reentrant(), locks.mutex("b").label("me").reentrant());
     let worker = thread::Builder::new().name("worker-7".into());
     let seen = worker.spawn(move || (holder(plain), holder(named))).expect("a thread");
     let (plain, named) = seen.join().expect("no panic");
     assert!(plain?.ends_with("/worker-7"));
-    assert_eq!(&*named?, "me");
+    assert_eq!(named?, "me");
     Ok(())
 }
 

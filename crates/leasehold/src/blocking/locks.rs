@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::all::All;
 use super::call::block_on;
+use super::connection::ConnectionEvents;
 use super::mutex::Mutex;
 use super::rwlock::RwLock;
 use super::semaphore::Semaphore;
@@ -165,6 +166,12 @@ impl Locks {
     /// `Invalid` if it is none.
     pub fn name(&self, text: &str) -> Result<Name> {
         self.0.name(text)
+    }
+
+    /// The connection to the engine as it comes and goes, from now on.
+    #[must_use]
+    pub fn events(&self) -> ConnectionEvents {
+        ConnectionEvents::new(self.0.events())
     }
 
     /// A mutex on `name`: one holder at a time.
