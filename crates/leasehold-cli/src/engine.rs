@@ -3,21 +3,39 @@
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use leasehold::Locks;
+use tokio::time::timeout;
 
 use crate::args::Global;
-use crate::failure::{Failure, USAGE};
+use crate::failure::{Failure, UNAVAILABLE, USAGE};
+use crate::text;
+
+/// Longer than any engine that works takes for one answer, its retries
+/// included.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Opens the engine that the command line or the environment names.
 pub(crate) async fn open(global: &Global) -> Result<Locks, Failure> {
     let given = global.engine.as_deref().filter(|url| !url.is_empty());
     let url = given.map_or_else(default_url, |url| Ok(url.to_owned()))?;
-    let locks = leasehold::open(url).await?;
+    let locks = answer(async { Ok(leasehold::open(url).await?) }).await?;
     match &global.namespace {
         Some(namespace) => Ok(locks.namespace(namespace.as_str())?),
         None => Ok(locks),
     }
+}
+
+/// What the engine has to say, if it says it in time.
+pub(crate) async fn answer<T>(
+    asked: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    timeout(PATIENCE, asked).await.unwrap_or_else(|_| {
+        let limit = text::span(PATIENCE);
+        let advice = "check --engine, or look for a stopped process that blocks it";
+        Err(Failure::new(UNAVAILABLE, format!("no answer from the engine in {limit}; {advice}")))
+    })
 }
 
 fn default_url() -> Result<String, Failure> {

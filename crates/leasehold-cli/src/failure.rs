@@ -72,3 +72,24 @@ impl From<Error> for Failure {
         Self::new(code, format!("{error}{advice}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_its_code() {
+        let code = |kind| Failure::from(Error::new(kind, "no")).code;
+        assert_eq!(code(ErrorKind::Unavailable), UNAVAILABLE);
+        assert_eq!(code(ErrorKind::Denied), DENIED);
+        assert_eq!(code(ErrorKind::TimedOut), BUSY);
+        assert_eq!(code(ErrorKind::Invalid), USAGE);
+        assert_eq!(code(ErrorKind::Unexpected), INTERNAL);
+    }
+
+    #[test]
+    fn an_error_says_what_to_do_next() {
+        let failure = Failure::from(Error::new(ErrorKind::Unavailable, "no answer"));
+        assert_eq!(failure.message, "no answer; check --engine, or try again later");
+    }
+}

@@ -72,7 +72,7 @@ fn an_engine_that_does_not_answer_is_code_69() {
     let blocked = world.block_engine();
     let run = world.run(&["x"], "echo never").outcome().expect_code(69);
     assert_eq!(run.out, "");
-    run.says("check --engine, or try again later");
+    run.says("no answer from the engine in 15s; check --engine");
     drop(blocked);
 }
 

@@ -73,16 +73,32 @@ impl World {
         read().unwrap()
     }
 
-    /// Nobody can write to the engine as long as this is kept.
-    pub(crate) fn block_engine(&self) -> rusqlite::Connection {
-        let db = rusqlite::Connection::open(self.path("locks.db")).unwrap();
-        db.busy_timeout(LIMIT).unwrap();
-        db.execute_batch("BEGIN IMMEDIATE").unwrap();
-        db
+    /// Nobody is served by the engine as long as this is kept: writers queue
+    /// at this file (docs/engines/sqlite.md).
+    pub(crate) fn block_engine(&self) -> File {
+        let gate = File::open(self.path("locks.db-gate")).unwrap();
+        gate.lock().unwrap();
+        gate
     }
 
     pub(crate) fn touch(&self, name: &str) {
         File::create(self.path(name)).unwrap();
+    }
+}
+
+/// Whatever a test has started runs in its folder. Nothing of it stays, not
+/// even if the test fails half way.
+impl Drop for World {
+    fn drop(&mut self) {
+        let here = self.dir.path();
+        let is_here =
+            |pid: &i32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|at| at == here);
+        let names = fs::read_dir("/proc").into_iter().flatten().flatten().map(|it| it.file_name());
+        let pids = names.filter_map(|name| name.to_str()?.parse().ok());
+        for pid in pids.filter(is_here).filter_map(Pid::from_raw) {
+            // It may just have ended.
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 

@@ -9,6 +9,10 @@
 //! | [`register`] | a resource that checks fences, shared by many processes |
 //! | [`check`] | the checkers that read both and name the two operations that clash |
 //! | [`sweep`] | drops a future at every point where it can be dropped |
+//! | [`conformance`] | what every engine must do: one trial per check |
+//! | [`holder`] | a process that holds locks and can be killed |
+//! | [`twist`] | an engine with one thing changed |
+//! | [`mutants`] | engines that are wrong on purpose, for the suite to find out |
 //! | [`narrow`] | which engines this run was told to test |
 //!
 //! Nothing here stands in for a server, and nothing is skipped in silence.
@@ -18,14 +22,18 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod check;
+pub mod conformance;
 pub mod grant;
 pub mod history;
+pub mod holder;
 mod lines;
+pub mod mutants;
 pub mod narrow;
 pub mod proxy;
 pub mod register;
 pub mod server;
 pub mod sweep;
+pub mod twist;
 
 pub use history::{History, Recorder};
 pub use proxy::{Fault, FaultProxy, Way};

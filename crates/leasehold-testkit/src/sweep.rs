@@ -168,7 +168,8 @@ fn is_done<F: Future>(future: Pin<&mut F>, waker: &Waker) -> bool {
     future.poll(&mut Context::from_waker(waker)).is_ready()
 }
 
-fn block_on<F: Future>(future: F) -> F::Output {
+/// Drives a future on this thread, without a runtime.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let bell = Arc::new(Bell::default());
     let waker = Waker::from(Arc::clone(&bell));
     let mut future = pin!(future);

@@ -124,7 +124,10 @@ pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parce
     let since = || request.effort.since(&core.clock);
     let asked = core.observer.asked(&request.name, request.mode, since);
     let seeker = Seeker { core: &core, request: &request, parcel: &parcel, asked: &asked };
-    let sought = asked.around(seeker.seek()).await;
+    let mut sought = asked.around(seeker.seek()).await;
+    if let (Ok(Some(_)), Err(closed)) = (&sought, core.check_open()) {
+        sought = Err(closed);
+    }
     let granted = matches!(sought, Ok(Some(_)));
     parcel.put(Delivery::Done(sought));
     if !granted {
@@ -264,7 +267,7 @@ impl Seeker<'_> {
         tokio::select! {
             biased;
             pass = self.core.gate.enter(&self.request.name) => Ok(pass),
-            () = self.parcel.abandoned() => Err(abandoned()),
+            error = self.given_up() => Err(error),
             () = self.core.clock.sleep_until(until) => {
                 let holder = self.core.gate.holder(&self.request.name);
                 Err(self.timed_out(holder.as_ref()))
@@ -310,9 +313,20 @@ impl Seeker<'_> {
         }
     }
 
+    /// Resolves when there is no use in waiting: the caller has gone, or the
+    /// client was shut down.
+    async fn given_up(&self) -> Error {
+        tokio::select! {
+            biased;
+            () = self.parcel.abandoned() => abandoned(),
+            error = self.core.closing() => error,
+        }
+    }
+
     /// Sends one claim. It is never cut short: when the time is up the request
     /// is finished apart, and the release that follows waits for it.
     async fn ask(&self, tenancy: &Tenancy, stance: Stance, until: Moment) -> Result<Verdict> {
+        self.core.check_open()?;
         let hold = &tenancy.hold;
         hold.turn().await;
         let claim = self.request.claim(hold.ticket(), stance);
@@ -343,7 +357,7 @@ impl Seeker<'_> {
         let wait = self.core.engine.wait(hold.ticket(), look.min(until));
         tokio::select! {
             biased;
-            () = self.parcel.abandoned() => Err(abandoned()),
+            error = self.given_up() => Err(error),
             wake = wait => wake.map_err(|error| self.placed_error(error)),
             () = hold.stirred() => Ok(Wake::Look),
         }
@@ -353,7 +367,7 @@ impl Seeker<'_> {
         let mut rest = pin!(self.core.clock.sleep_until(moment));
         tokio::select! {
             biased;
-            () = self.parcel.abandoned() => Err(abandoned()),
+            error = self.given_up() => Err(error),
             () = &mut rest => Ok(()),
         }
     }

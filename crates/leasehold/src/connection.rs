@@ -1,6 +1,6 @@
 //! The connection to an engine, as its users see it come and go.
 
-use crate::engine::{Event, Events};
+use crate::engine::{Bus, Event, Events};
 
 /// How the connection to an engine stands; the words are Curator's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,6 +57,11 @@ impl ConnectionEvents {
         Self { present: Some(present), last: None, events }
     }
 
+    /// Nothing more to come.
+    pub(crate) fn ended() -> Self {
+        Self { present: None, last: None, events: Bus::new().subscribe() }
+    }
+
     /// The present state at the first call, then each change; `None` once the
     /// locks are shut down or dropped.
     ///
@@ -82,7 +87,7 @@ impl ConnectionEvents {
 mod tests {
     use super::*;
     use crate::claim::LeaseId;
-    use crate::engine::{Bus, Loss};
+    use crate::engine::Loss;
 
     #[tokio::test]
     async fn tells_the_present_state_first_and_keeps_leases_to_itself() {

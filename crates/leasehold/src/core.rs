@@ -1,5 +1,6 @@
 //! What every task of one client shares.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::claim::{Ending, Released};
 use crate::clock::Clock;
 use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::engine::{Engine, Loss};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::hold::{Before, Hold};
 use crate::observe::Observer;
@@ -35,6 +36,8 @@ pub(crate) struct Core {
     pub(crate) errands: Tally,
     pub(crate) observer: Observer,
     connection: Mutex<ConnectionState>,
+    closed: AtomicBool,
+    closing: Notify,
 }
 
 impl Core {
@@ -50,7 +53,33 @@ impl Core {
             gate: Gate::default(),
             owners: Owners::default(),
             errands: Tally::default(),
+            closed: AtomicBool::new(false),
+            closing: Notify::new(),
         }
+    }
+
+    /// Refuses everything and ends every wait from now on.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed() { Err(shut_down()) } else { Ok(()) }
+    }
+
+    /// Resolves when the client is shut down; says so.
+    pub(crate) async fn closing(&self) -> Error {
+        let mut closing = std::pin::pin!(self.closing.notified());
+        closing.as_mut().enable();
+        if !self.is_closed() {
+            closing.await;
+        }
+        shut_down()
     }
 
     /// What to take off a granted ttl because clocks differ.
@@ -89,6 +118,10 @@ impl Core {
     /// What becomes of the connection from now on.
     pub(crate) fn events(&self) -> ConnectionEvents {
         let events = self.engine.events();
+        // A closed engine has nothing to say, and no end to tell either.
+        if self.is_closed() {
+            return ConnectionEvents::ended();
+        }
         let present = *self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         ConnectionEvents::new(events, present)
     }
@@ -157,6 +190,10 @@ impl Core {
             }
         }
     }
+}
+
+pub(crate) fn shut_down() -> Error {
+    Error::invalid("these locks were shut down; open them anew")
 }
 
 /// How many errands are under way, for those who have to wait for them.

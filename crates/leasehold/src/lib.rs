@@ -1,5 +1,10 @@
 #![doc = include_str!("../../../README.md")]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/observability.md")]
+#[doc = include_str!("../../../docs/guide/reentrancy.md")]
+mod guides {}
+
 mod acquire;
 pub mod blocking;
 pub mod claim;

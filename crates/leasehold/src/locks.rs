@@ -152,6 +152,13 @@ impl Locks {
         self.client.core.engine.profile()
     }
 
+    /// The engine behind these locks: for a layer around it, and for tests of
+    /// its contract.
+    #[must_use]
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        Arc::clone(&self.client.core.engine)
+    }
+
     /// Who holds and who waits for `name`.
     ///
     /// # Errors
@@ -243,7 +250,6 @@ impl Locks {
     /// `TimedOut` if something was still on its way.
     pub async fn shutdown(&self, limit: Duration) -> Result<()> {
         let core = Arc::clone(&self.client.core);
-        self.client.close();
         Errand::new(core.home.clone(), |parcel| async move {
             parcel.put(shut_down(&core, limit).await);
         })
@@ -308,17 +314,21 @@ impl Locks {
 }
 
 async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
+    core.close();
     core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
     let until = core.clock.now().after(limit);
-    let done = tokio::select! {
-        biased;
-        () = core.errands.done() => Ok(()),
-        () = core.clock.sleep_until(until) => Err(Error::new(
-            ErrorKind::TimedOut,
-            "some leases could not be released in time; they end with their ttl",
-        )),
+    let close = async {
+        core.errands.done().await;
+        core.schedule.close();
+        core.engine.close().await
     };
-    core.schedule.close();
-    core.engine.close().await?;
-    done
+    tokio::select! {
+        biased;
+        closed = close => closed,
+        () = core.clock.sleep_until(until) => {
+            core.schedule.close();
+            let text = "not all leases could be released in time; the rest end with their ttl";
+            Err(Error::new(ErrorKind::TimedOut, text))
+        }
+    }
 }

@@ -13,12 +13,19 @@ use crate::failure::Failure;
 pub(crate) async fn obey(global: &Global, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(args) => return run::run(global, &args).await,
-        Command::Ls(args) => ls::ls(&engine::open(global).await?, &args, global.json).await?,
-        Command::Show(args) => show::show(&engine::open(global).await?, &args, global.json).await?,
-        Command::Evict(args) => {
-            evict::evict(&engine::open(global).await?, &args, global.json).await?;
-        }
         Command::Start(args) => return Err(run::start(&args)),
+        Command::Ls(args) => {
+            let locks = engine::open(global).await?;
+            engine::answer(ls::ls(&locks, &args, global.json)).await?;
+        }
+        Command::Show(args) => {
+            let locks = engine::open(global).await?;
+            engine::answer(show::show(&locks, &args, global.json)).await?;
+        }
+        Command::Evict(args) => {
+            let locks = engine::open(global).await?;
+            engine::answer(evict::evict(&locks, &args, global.json)).await?;
+        }
     }
     Ok(0)
 }

@@ -280,4 +280,5 @@ async fn the_connection_comes_and_goes_for_users_and_operators() {
     assert_eq!(stage.book.count_where("leasehold_losses_total", "why", "disconnected"), 1);
     stage.locks.shutdown(SECOND).await.unwrap();
     assert_eq!(events.next().await, None);
+    assert_eq!(stage.locks.events().next().await, None, "after the end there is no news");
 }

@@ -9,6 +9,7 @@ use leasehold::{Clock, Error, Guard, Locks, Moment, Mutex};
 use tokio::time::sleep;
 
 use crate::args::Run;
+use crate::engine;
 use crate::failure::{BUSY, Failure};
 use crate::output::tell;
 use crate::text::{cut, span, visible};
@@ -21,8 +22,9 @@ const REWRITE: Duration = Duration::from_secs(1);
 /// The lease, or a failure that says who has it.
 pub(crate) async fn acquire(locks: &Locks, args: &Run, label: &str) -> Result<Guard, Failure> {
     let got = if args.no_wait {
-        let got = mutex(locks, args, label).try_lock().await;
-        got.map_err(Failure::from)?.ok_or(Failure::silent(BUSY))
+        let mutex = mutex(locks, args, label);
+        let got = engine::answer(async { Ok(mutex.try_lock().await?) }).await?;
+        got.ok_or(Failure::silent(BUSY))
     } else {
         wait(locks, args, label).await
     };

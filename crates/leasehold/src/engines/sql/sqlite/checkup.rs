@@ -25,6 +25,10 @@ pub(super) struct Examine {
 impl Act for Examine {
     type Answer = Vec<Finding>;
 
+    fn is_quick(&self) -> bool {
+        false
+    }
+
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Vec<Finding>> {
         let mut found = Vec::new();
         found.extend(integrity(ledger)?);

@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use tokio::sync::oneshot;
 
+use super::counter::Counter;
 use super::fault::{Fault, Trial};
 use super::ledger::Ledger;
 use super::tickets::Tickets;
@@ -16,6 +17,11 @@ pub(super) trait Act: Send + 'static {
 
     /// Whether it only reads.
     const READS: bool = false;
+
+    /// Whether it takes no longer than a caller's thread can be kept busy.
+    fn is_quick(&self) -> bool {
+        true
+    }
 
     /// Before the transaction: make ready for what others may send.
     fn prepare(&self, _tickets: &Tickets) {}
@@ -31,6 +37,7 @@ pub(super) trait Act: Send + 'static {
 /// An act with its answer, whatever its type.
 pub(super) trait Work: Send {
     fn reads(&self) -> bool;
+    fn is_quick(&self) -> bool;
     fn prepare(&self, tickets: &Tickets);
     fn run(&mut self, ledger: &mut Ledger<'_>) -> rusqlite::Result<()>;
     fn finish(self: Box<Self>, end: Result<()>, tickets: &Tickets);
@@ -45,6 +52,10 @@ struct Asked<A: Act> {
 impl<A: Act> Work for Asked<A> {
     fn reads(&self) -> bool {
         A::READS
+    }
+
+    fn is_quick(&self) -> bool {
+        self.act.is_quick()
     }
 
     fn prepare(&self, tickets: &Tickets) {
@@ -71,6 +82,8 @@ impl<A: Act> Work for Asked<A> {
 /// What reaches the thread of the store.
 pub(super) enum Post {
     Work(Box<dyn Work>),
+    /// Something to look after, although there is no work.
+    Care,
     Close(oneshot::Sender<()>),
     /// Ends at once and leaves everything as a killed process would.
     #[cfg(test)]
@@ -79,30 +92,41 @@ pub(super) enum Post {
 
 /// The way to the store.
 #[derive(Clone, Debug)]
-pub(super) struct Desk(mpsc::Sender<Post>);
+pub(super) struct Desk {
+    posts: mpsc::Sender<Post>,
+    counter: Counter,
+}
 
 impl Desk {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Post>) {
-        let (tx, rx) = mpsc::channel();
-        (Self(tx), rx)
+    pub(super) fn new(counter: Counter) -> (Self, mpsc::Receiver<Post>) {
+        let (posts, received) = mpsc::channel();
+        (Self { posts, counter }, received)
     }
 
     /// Does it, once the future is polled.
     pub(super) fn ask<A: Act>(&self, act: A) -> BoxFuture<Result<A::Answer>> {
-        let desk = self.0.clone();
+        let desk = self.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let work = Box::new(Asked { act, answer: None, reply });
-            desk.send(Post::Work(work)).map_err(|_| closed())?;
+            desk.hand_in(Box::new(Asked { act, answer: None, reply }))?;
             // The thread answers every job it takes, unless it is torn down.
             answer.await.unwrap_or_else(|_| Err(closed().unknown()))
         })
     }
 
+    fn hand_in(&self, work: Box<dyn Work>) -> Result<()> {
+        let post = match self.counter.serve(work) {
+            Ok(false) => return Ok(()),
+            Ok(true) => Post::Care,
+            Err(work) => Post::Work(work),
+        };
+        self.posts.send(post).map_err(|_| closed())
+    }
+
     /// Posts a message that is answered when it is done.
     pub(super) fn post(&self, post: impl FnOnce(oneshot::Sender<()>) -> Post) -> BoxFuture<()> {
         let (reply, done) = oneshot::channel();
-        let sent = self.0.send(post(reply)).is_ok();
+        let sent = self.posts.send(post(reply)).is_ok();
         Box::pin(async move {
             if sent {
                 let _ = done.await;

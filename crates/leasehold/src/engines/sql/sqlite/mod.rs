@@ -10,6 +10,7 @@
 
 mod bell;
 mod checkup;
+mod counter;
 mod fault;
 mod host;
 mod job;
@@ -38,10 +39,10 @@ use tokio::task::AbortHandle;
 
 use self::bell::Inbox;
 use self::checkup::Examine;
+use self::counter::{Counter, Opened};
 use self::fault::error;
 use self::host::Host;
 use self::job::{Desk, Post};
-use self::store::Opened;
 use self::verbs::{Acquire, Convert, Evict, Inspect, Release, Renew};
 use self::vigil::Vigil;
 use self::wait::Lounge;
@@ -133,9 +134,10 @@ struct Sqlite {
 impl Sqlite {
     async fn open(options: SqliteOptions, clock: Clock) -> Result<Self> {
         let inbox = Inbox { tickets: Arc::default(), bus: Arc::new(Bus::new()) };
-        let (desk, posts) = Desk::new();
+        let counter = Counter::default();
+        let (desk, posts) = Desk::new(counter.clone());
         let (path, poll) = (options.path.clone(), options.poll);
-        let (thread, opened) = store::start(options, clock.clone(), inbox.clone(), posts)?;
+        let (thread, opened) = counter.start(options, clock.clone(), inbox.clone(), posts)?;
         let Opened { roster, client } = opened.await.unwrap_or_else(|_| Err(job::closed()))?;
         let home = Handle::current();
         let socket = UnixListener::bind(roster.socket(client)).map_err(|cause| {

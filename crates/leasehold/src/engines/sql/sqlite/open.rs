@@ -196,6 +196,9 @@ fn prepare(options: &SqliteOptions) -> rusqlite::Result<(Connection, String)> {
     db.set_prepared_statement_cache_capacity(64);
     super::schema::create(&db)?;
     let mode = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-    db.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;")?;
+    // The thread of the store folds the log; this is only in case it cannot.
+    db.execute_batch(
+        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 8000;",
+    )?;
     Ok((db, mode))
 }

@@ -1,23 +1,21 @@
-//! The thread that owns the connection.
+//! The connection and what is done with it.
 //!
-//! It takes everything that is waiting and runs it in one transaction, so that
-//! many verbs share one commit. Writers of all processes queue at an exclusive
+//! Everything that is waiting is run in one transaction, so that many verbs
+//! share one commit. Writers of all processes queue at an exclusive
 //! lock on a side file first: SQLite alone lets them sleep and try again, and
 //! under load some then wait for seconds.
 
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
 use super::SqliteOptions;
 use super::bell::{Bell, Inbox, Message};
+use super::counter::Opened;
 use super::fault::{Fault, told};
-use super::job::{Post, Work};
+use super::job::Work;
 use super::ledger::{Deeds, Ledger, int};
 use super::roster::{Badge, ClientId, Life, Roster};
 use super::session::Mine;
@@ -27,8 +25,9 @@ use crate::clock::{Clock, Moment};
 use crate::engine::state::Effect;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The most verbs of one transaction: the first must not wait for ever.
-const BATCH: usize = 1000;
+/// After so many commits the log is folded into the file: not by whoever makes
+/// the last of them, because that waits for the disk.
+const FOLD: u32 = 1000;
 /// How often an idle store looks for what others have left to clean up, and a
 /// busy one notes how the clocks stand.
 const ROUND: Duration = Duration::from_secs(60);
@@ -47,49 +46,16 @@ pub(super) struct Store {
     bell: Bell,
     suspects: Vec<ClientId>,
     next_sweep: Option<Moment>,
+    /// When the thread of the store wakes by itself.
+    asleep_until: Moment,
+    /// Since the log was last folded into the file.
+    commits: u32,
     noted_at: Moment,
     seen_version: i64,
 }
 
-/// What the engine gets to know of an opened store.
-#[derive(Debug)]
-pub(super) struct Opened {
-    pub(super) roster: Arc<Roster>,
-    pub(super) client: ClientId,
-}
-
-/// Starts the thread; it answers when the store is open.
-pub(super) fn start(
-    options: SqliteOptions,
-    clock: Clock,
-    inbox: Inbox,
-    posts: Receiver<Post>,
-) -> Result<(JoinHandle<()>, oneshot::Receiver<Result<Opened>>)> {
-    let (ready, opened) = oneshot::channel();
-    let serve = move || match Store::open(options, clock, inbox) {
-        Ok(store) => {
-            let roster = Arc::clone(&store.roster);
-            let _ = ready.send(Ok(Opened { roster, client: store.badge.client }));
-            store.serve(&posts);
-        }
-        Err(error) => drop(ready.send(Err(error))),
-    };
-    let thread = std::thread::Builder::new().name("leasehold-sqlite".into()).spawn(serve);
-    let thread = thread.map_err(|cause| {
-        let message = "no thread can be started: raise the limit of this user";
-        Error::new(ErrorKind::Unavailable, message).with("engine", "sqlite").caused_by(cause)
-    })?;
-    Ok((thread, opened))
-}
-
-enum Next {
-    Batch(Vec<Box<dyn Work>>),
-    Idle,
-    End(Option<oneshot::Sender<()>>, bool),
-}
-
 impl Store {
-    fn open(options: SqliteOptions, clock: Clock, inbox: Inbox) -> Result<Self> {
+    pub(super) fn open(options: SqliteOptions, clock: Clock, inbox: Inbox) -> Result<Self> {
         open::check(&options)?;
         let gate = open::gate(&options.path)?;
         let roster = Roster::open(&options.path).map_err(|e| outside(&options, e))?;
@@ -101,6 +67,8 @@ impl Store {
         let now = clock.now();
         let mut store = Self {
             next_sweep: None,
+            asleep_until: now,
+            commits: 0,
             noted_at: now,
             seen_version: 0,
             suspects: Vec::new(),
@@ -164,52 +132,51 @@ impl Store {
         self.db.execute_batch(mode).map_err(|e| told(&e, &self.options.path))
     }
 
-    fn serve(mut self, posts: &Receiver<Post>) {
-        loop {
-            match self.next(posts) {
-                Next::Batch(batch) => {
-                    self.run(batch);
-                    self.tidy_if_late();
-                }
-                Next::Idle => self.tidy(),
-                Next::End(done, clean) => return self.end(done, clean),
-            }
-        }
+    /// What the engine gets to know of it.
+    pub(super) fn opened(&self) -> Opened {
+        Opened { roster: Arc::clone(&self.roster), client: self.badge.client }
     }
 
-    /// Waits for something to do, and takes all there is.
-    fn next(&mut self, posts: &Receiver<Post>) -> Next {
+    /// How long its thread may sleep if nothing happens.
+    pub(super) fn doze(&mut self) -> Duration {
+        let now = self.clock.now();
+        let due = self.next_sweep.map_or(ROUND, |next| next.since(now));
+        let nap = due.clamp(Duration::from_millis(1), ROUND);
+        self.asleep_until = now.after(nap);
+        if self.suspects.is_empty() { nap } else { Duration::ZERO }
+    }
+
+    /// Runs `work` on this thread if nobody else is at the store; gives it back
+    /// otherwise.
+    pub(super) fn run_if_free(&mut self, work: Box<dyn Work>) -> Result<(), Box<dyn Work>> {
+        let free = self.suspects.is_empty() && (work.reads() || self.gate.try_lock().is_ok());
+        if !free {
+            return Err(work);
+        }
+        self.run(vec![work]);
+        Ok(())
+    }
+
+    /// Whether its thread should look after it before it wakes by itself.
+    pub(super) fn needs_care(&self) -> bool {
+        let sweep = self.next_sweep.is_some_and(|next| next < self.asleep_until);
+        sweep || !self.suspects.is_empty() || self.commits >= FOLD
+    }
+
+    /// What is done when there is nothing else to do, or too late.
+    pub(super) fn care(&mut self) {
         if !self.suspects.is_empty() {
-            return self.gather(posts, Vec::new());
+            self.run(Vec::new());
         }
-        match posts.recv_timeout(self.patience()) {
-            Ok(Post::Work(work)) => self.gather(posts, vec![work]),
-            Ok(end) => ending(end),
-            Err(RecvTimeoutError::Timeout) => Next::Idle,
-            Err(RecvTimeoutError::Disconnected) => Next::End(None, true),
+        if self.commits >= FOLD {
+            self.commits = 0;
+            // Whoever reads right now keeps some of it back; the next time will do.
+            let _ = self.db.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
         }
+        self.tidy();
     }
 
-    fn gather(&mut self, posts: &Receiver<Post>, mut batch: Vec<Box<dyn Work>>) -> Next {
-        while batch.len() < BATCH {
-            match posts.try_recv() {
-                Ok(Post::Work(work)) => batch.push(work),
-                Ok(end) => {
-                    self.run(batch);
-                    return ending(end);
-                }
-                Err(_) => break,
-            }
-        }
-        Next::Batch(batch)
-    }
-
-    fn patience(&self) -> Duration {
-        let due = self.next_sweep.map_or(ROUND, |next| next.since(self.clock.now()));
-        due.clamp(Duration::from_millis(1), ROUND)
-    }
-
-    fn run(&mut self, mut batch: Vec<Box<dyn Work>>) {
+    pub(super) fn run(&mut self, mut batch: Vec<Box<dyn Work>>) {
         let reads = self.suspects.is_empty() && batch.iter().all(|work| work.reads());
         batch.iter().for_each(|work| work.prepare(&self.inbox.tickets));
         let end = if reads { self.read(&mut batch) } else { self.write(&mut batch) };
@@ -269,6 +236,7 @@ impl Store {
             let _ = self.exec("ROLLBACK");
             return Err(self.explain(fault));
         }
+        self.commits += 1;
         match self.exec("COMMIT") {
             Ok(()) => Ok(deeds),
             Err(cause) => {
@@ -330,14 +298,13 @@ impl Store {
     }
 
     /// A store that is never idle cleans up too.
-    fn tidy_if_late(&mut self) {
+    pub(super) fn tidy_if_late(&mut self) {
         let late = |next: Moment| next.after(self.options.sweep) <= self.clock.now();
         if self.next_sweep.is_some_and(late) {
             self.tidy();
         }
     }
 
-    /// What is done when there is nothing else to do.
     fn tidy(&mut self) {
         let now = self.clock.now();
         let due = self.next_sweep.is_some_and(|next| next <= now);
@@ -369,7 +336,8 @@ impl Store {
         before != self.seen_version
     }
 
-    fn end(mut self, done: Option<oneshot::Sender<()>>, clean: bool) {
+    /// Leaves the store: as a client that closes, or as one that was killed.
+    pub(super) fn end(mut self, clean: bool) {
         if clean {
             self.move_out();
             self.roster.leave(self.badge);
@@ -378,10 +346,6 @@ impl Store {
         }
         // The last one out lets SQLite fold the log into the file.
         drop(self.db);
-        if let Some(done) = done {
-            // Nobody may be listening any more.
-            let _ = done.send(());
-        }
     }
 
     /// Our sessions go, unless something is still held by them: that runs out
@@ -402,15 +366,6 @@ impl Store {
             Ok(schema::note_clocks(ledger.db, ledger.now)?)
         });
         let _ = self.gate.unlock();
-    }
-}
-
-fn ending(post: Post) -> Next {
-    match post {
-        Post::Close(done) => Next::End(Some(done), true),
-        #[cfg(test)]
-        Post::Die(done) => Next::End(Some(done), false),
-        Post::Work(work) => Next::Batch(vec![work]),
     }
 }
 

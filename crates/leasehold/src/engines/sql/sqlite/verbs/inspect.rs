@@ -21,6 +21,10 @@ pub(in super::super) struct Inspect {
 impl Act for Inspect {
     type Answer = Listing;
 
+    fn is_quick(&self) -> bool {
+        matches!(self.selector, Selector::Name(_))
+    }
+
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Listing> {
         let (names, more) = match &self.selector {
             Selector::Name(name) => (vec![name.clone()], false),

@@ -1,0 +1,51 @@
+//! Waiting for what must come, without a guess how soon.
+
+use std::time::Duration;
+
+use leasehold::{Guard, Mutex};
+use tokio::time::{Instant, sleep};
+
+use super::check::{Outcome, ensure};
+
+/// How long to wait for what must come. It is a bound, not an expectation.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// A ttl that no check can outwait: what comes does not come from an expiry.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+/// A ttl that is meant to run out.
+pub(crate) const SHORT: Duration = Duration::from_millis(300);
+/// A ttl that is meant to be renewed, also on a busy machine.
+pub(crate) const BRIEF: Duration = Duration::from_millis(900);
+
+/// Looks again and again until `probe` says yes.
+pub(crate) async fn eventually<F>(what: &str, mut probe: impl FnMut() -> F + Send) -> Outcome
+where
+    F: Future<Output = Outcome<bool>> + Send,
+{
+    let end = Instant::now() + PATIENCE;
+    while !probe().await? {
+        ensure!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        sleep(Duration::from_millis(3)).await;
+    }
+    Ok(())
+}
+
+/// Waits until exactly so many wait for the name.
+pub(crate) async fn queued(mutex: &Mutex, count: usize) -> Outcome {
+    let probe = || async { Ok(mutex.status().await?.waiters.len() == count) };
+    eventually(&format!("{count} waiters"), probe).await
+}
+
+/// Waits until nobody holds the name or waits for it.
+pub(crate) async fn idle(mutex: &Mutex) -> Outcome {
+    eventually("an idle name", || async { Ok(!mutex.status().await?.is_busy()) }).await
+}
+
+/// Takes the name, which must become free.
+pub(crate) async fn locked(mutex: &Mutex) -> Outcome<Guard> {
+    Ok(mutex.lock().within(PATIENCE).await?)
+}
+
+/// Takes the name, which must be free now.
+pub(crate) async fn free(mutex: &Mutex) -> Outcome<Guard> {
+    mutex.try_lock().await?.ok_or_else(|| "the name is not free".into())
+}

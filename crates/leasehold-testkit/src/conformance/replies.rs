@@ -1,0 +1,107 @@
+//! Replies that are lost: the request was carried out, nobody heard.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use leasehold::claim::{Claim, Ending, Ticket, Verdict};
+use leasehold::engine::BoxFuture;
+use leasehold::{Error, ErrorKind, Outcome as Effect, Released, Result};
+
+use super::check::{Check, Outcome, check, ensure};
+use super::patience::{HOUR, free, idle, locked};
+use super::store::Store;
+use crate::twist::{Inner, Twist};
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        check!(a_grant_whose_reply_is_lost_is_given_back),
+        check!(a_release_whose_reply_is_lost_is_tried_again),
+        check!(a_drop_whose_reply_is_lost_is_tried_again),
+    ]
+}
+
+async fn a_grant_whose_reply_is_lost_is_given_back(store: Store) -> Outcome {
+    let deaf = Deaf::default();
+    let (locks, below) = store.open_twisted(deaf.clone()).await?;
+    for waits in [false, true] {
+        deaf.0.acquires.store(1, Ordering::Release);
+        let mutex = locks.mutex("n").ttl(HOUR);
+        let error = if waits { mutex.lock().await.err() } else { mutex.try_lock().await.err() };
+        let error = error.ok_or("granted although the reply was lost")?;
+        ensure!(error.outcome() == Effect::Unknown, "{error:?}");
+        idle(&below.mutex("n")).await?;
+    }
+    Ok(())
+}
+
+async fn a_release_whose_reply_is_lost_is_tried_again(store: Store) -> Outcome {
+    let deaf = Deaf::default();
+    let (locks, below) = store.open_twisted(deaf.clone()).await?;
+    let guard = locks.mutex("n").ttl(HOUR).lock().await?;
+    deaf.0.releases.store(1, Ordering::Release);
+    let error = guard.release().await.err().ok_or("a reply that was lost")?;
+    ensure!(error.outcome() == Effect::Unknown, "{error:?}");
+    free(&below.mutex("n")).await?.release().await?;
+    idle(&below.mutex("n")).await
+}
+
+/// The second try must not touch the successor.
+async fn a_drop_whose_reply_is_lost_is_tried_again(store: Store) -> Outcome {
+    let deaf = Deaf::default();
+    let (locks, below) = store.open_twisted(deaf.clone()).await?;
+    let guard = locks.mutex("n").ttl(HOUR).lock().await?;
+    deaf.0.releases.store(1, Ordering::Release);
+    drop(guard);
+    let next = locked(&below.mutex("n").ttl(HOUR)).await?;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    ensure!(deaf.0.heard.load(Ordering::Acquire) > 0, "it was not tried again");
+    ensure!(below.mutex("n").try_lock().await?.is_none(), "the successor lost it");
+    Ok(next.check()?)
+}
+
+/// Does not hear the next so many replies.
+#[derive(Clone, Debug, Default)]
+struct Deaf(Arc<Ears>);
+
+#[derive(Debug, Default)]
+struct Ears {
+    acquires: AtomicU32,
+    releases: AtomicU32,
+    /// Replies to a release that came through.
+    heard: AtomicU32,
+}
+
+impl Twist for Deaf {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let (ears, reply) = (Arc::clone(&self.0), inner.acquire(claim));
+        Box::pin(async move {
+            let verdict = reply.await;
+            if missed(&ears.acquires) { Err(lost()) } else { verdict }
+        })
+    }
+
+    fn release(
+        &self,
+        inner: &Inner,
+        ticket: Ticket,
+        ending: Ending,
+    ) -> BoxFuture<Result<Released>> {
+        let (ears, reply) = (Arc::clone(&self.0), inner.release(ticket, ending));
+        Box::pin(async move {
+            let released = reply.await;
+            if missed(&ears.releases) {
+                return Err(lost());
+            }
+            ears.heard.fetch_add(1, Ordering::AcqRel);
+            released
+        })
+    }
+}
+
+fn missed(left: &AtomicU32) -> bool {
+    left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok()
+}
+
+fn lost() -> Error {
+    Error::new(ErrorKind::Unavailable, "the reply was lost").unknown()
+}

@@ -1,0 +1,119 @@
+//! One store of leases, for as many clients as a check wants.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use leasehold::{Clock, Engine, Locks};
+use tempfile::TempDir;
+
+use super::check::Outcome;
+use crate::twist::{Plain, Twist, Twisted};
+
+/// A store that nobody else uses, and a folder beside it for scratch files.
+#[derive(Debug)]
+pub struct Store {
+    way: Way,
+    folder: TempDir,
+}
+
+/// How a client gets to it.
+#[derive(Debug)]
+enum Way {
+    /// By a URL, from any process.
+    Url(String),
+    /// By sharing this engine, within the process.
+    Engine(Arc<dyn Engine>),
+}
+
+impl Store {
+    /// A store in the memory of this process.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its scratch folder.
+    pub fn memory() -> Outcome<Self> {
+        Self::over(Locks::memory().engine())
+    }
+
+    /// A store in a file of its own.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder.
+    pub fn sqlite() -> Outcome<Self> {
+        let folder = TempDir::new()?;
+        let home = folder.path().join("store");
+        std::fs::create_dir(&home)?;
+        let way = Way::Url(format!("sqlite:{}", home.join("locks.db").display()));
+        Ok(Self { way, folder })
+    }
+
+    /// A store behind this engine; every client shares it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its scratch folder.
+    pub fn over(engine: Arc<dyn Engine>) -> Outcome<Self> {
+        Ok(Self { way: Way::Engine(engine), folder: TempDir::new()? })
+    }
+
+    /// A new client of the store.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened.
+    pub async fn open(&self) -> leasehold::Result<Locks> {
+        match &self.way {
+            Way::Url(url) => leasehold::open(url).await,
+            Way::Engine(engine) => {
+                Locks::on(Twisted::around(Arc::clone(engine), Plain), Clock::System)
+            }
+        }
+    }
+
+    /// So many new clients.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be opened.
+    pub async fn open_many(&self, count: usize) -> leasehold::Result<Vec<Locks>> {
+        let mut clients = Vec::with_capacity(count);
+        for _ in 0..count {
+            clients.push(self.open().await?);
+        }
+        Ok(clients)
+    }
+
+    /// A new client whose engine has a twist.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened.
+    pub async fn open_twisted(&self, twist: impl Twist) -> leasehold::Result<(Locks, Locks)> {
+        let below = self.open().await?;
+        let above = Locks::on(Twisted::around(below.engine(), twist), Clock::System)?;
+        Ok((above, below))
+    }
+
+    /// How another process gets to it, where one can.
+    #[must_use]
+    pub fn url(&self) -> Option<&str> {
+        match &self.way {
+            Way::Url(url) => Some(url),
+            Way::Engine(_) => None,
+        }
+    }
+
+    /// A file that no engine looks at.
+    #[must_use]
+    pub fn scratch(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    /// Where the engine keeps its files, if it has any.
+    #[must_use]
+    pub fn files(&self) -> Option<PathBuf> {
+        let files: &Path = &self.folder.path().join("store");
+        files.exists().then(|| files.to_owned())
+    }
+}

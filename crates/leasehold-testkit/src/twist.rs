@@ -1,0 +1,124 @@
+//! An engine with one thing changed: counted, slowed down, made forgetful.
+
+use std::fmt::Debug;
+use std::future::ready;
+use std::sync::Arc;
+
+use leasehold::claim::{Claim, Ending, Refresh, Renewal, Ticket, Verdict, Wake};
+use leasehold::engine::{
+    BoxFuture, Events, Evicted, Eviction, Finding, Listing, Page, Records, Selector,
+};
+use leasehold::{Engine, Mode, Moment, Profile, Released, Result};
+
+/// The engine under a twist.
+pub type Inner = Arc<dyn Engine>;
+
+/// What a twist does to the verbs; each is passed on unless it says otherwise.
+pub trait Twist: Debug + Send + Sync + 'static {
+    /// Asks for a lease.
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        inner.acquire(claim)
+    }
+
+    /// Waits for a turn.
+    fn wait(&self, inner: &Inner, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        inner.wait(ticket, until)
+    }
+
+    /// Keeps tickets alive.
+    fn renew(&self, inner: &Inner, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        inner.renew(tickets)
+    }
+
+    /// Gives a ticket back.
+    fn release(
+        &self,
+        inner: &Inner,
+        ticket: Ticket,
+        ending: Ending,
+    ) -> BoxFuture<Result<Released>> {
+        inner.release(ticket, ending)
+    }
+
+    /// Who holds and who waits.
+    fn inspect(&self, inner: &Inner, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        inner.inspect(selector, page)
+    }
+
+    /// What happens without being asked for.
+    fn events(&self, inner: &Inner) -> Events {
+        inner.events()
+    }
+}
+
+/// No twist at all.
+#[derive(Debug)]
+pub struct Plain;
+
+impl Twist for Plain {}
+
+/// An engine with a twist. Closing it leaves the engine below open: others may
+/// use that too.
+#[derive(Debug)]
+pub struct Twisted<T> {
+    inner: Inner,
+    twist: T,
+}
+
+impl<T: Twist> Twisted<T> {
+    /// Puts `twist` around `inner`.
+    #[must_use]
+    pub fn around(inner: Inner, twist: T) -> Arc<dyn Engine> {
+        Arc::new(Self { inner, twist })
+    }
+}
+
+impl<T: Twist> Engine for Twisted<T> {
+    fn profile(&self) -> &Profile {
+        self.inner.profile()
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        self.twist.acquire(&self.inner, claim)
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        self.twist.wait(&self.inner, ticket, until)
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        self.twist.renew(&self.inner, tickets)
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        self.twist.release(&self.inner, ticket, ending)
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        self.inner.convert(ticket, to)
+    }
+
+    fn events(&self) -> Events {
+        self.twist.events(&self.inner)
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        self.twist.inspect(&self.inner, selector, page)
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        self.inner.evict(eviction)
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        self.inner.examine()
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        self.inner.records()
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        Box::pin(ready(Ok(())))
+    }
+}

@@ -1,0 +1,32 @@
+//! Every engine against the one suite.
+
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+
+use leasehold_testkit::conformance::{EngineUnderTest, trials};
+use leasehold_testkit::narrow;
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    match gather() {
+        Ok(trials) => libtest_mimic::run(&Arguments::from_args(), trials).exit_code(),
+        Err(why) => {
+            say(&why);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn gather() -> Result<Vec<Trial>, String> {
+    let engines = EngineUnderTest::chosen()?;
+    if narrow::chosen().is_some() {
+        let names: Vec<_> = engines.iter().map(EngineUnderTest::name).collect();
+        say(&format!("narrowed on purpose: only {} (of all engines)", names.join(", ")));
+    }
+    let trials: Vec<Trial> = engines.iter().flat_map(trials).collect();
+    if trials.is_empty() { Err("no trial to run, which proves nothing".into()) } else { Ok(trials) }
+}
+
+fn say(what: &str) {
+    let _ = writeln!(stderr(), "{what}");
+}

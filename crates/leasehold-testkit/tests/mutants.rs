@@ -1,0 +1,103 @@
+//! The suite can fail: it finds out every engine that is wrong on purpose.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use leasehold::{Engine, Locks};
+use leasehold_testkit::conformance::{LIMIT, Store, check};
+use leasehold_testkit::mutants::Mutant;
+
+/// How long a check may be stuck on a mutant before it counts as failed: far
+/// above the second that it takes on a good engine.
+const STUCK: Duration = Duration::from_secs(10);
+
+/// The checks that must find it out, each by itself.
+const fn killers(mutant: Mutant) -> &'static [&'static str] {
+    match mutant {
+        Mutant::ReleaseWithoutCompare => &[
+            "verbs::a_release_by_a_stranger_touches_nobody",
+            "verbs::a_release_after_the_expiry_touches_no_successor",
+        ],
+        Mutant::RenewResurrects => &[
+            "verbs::a_renewal_of_an_unknown_ticket_is_gone",
+            "verbs::a_renewal_brings_nothing_back_after_a_release",
+            "verbs::a_renewal_brings_nothing_back_after_an_expiry",
+        ],
+        Mutant::RenewWithoutCompare => &["verbs::a_renewal_touches_no_successor"],
+        Mutant::DeadlineFromReply => &["expiry::the_engine_keeps_what_its_holder_claims"],
+        Mutant::CancelWithoutRelease => &[
+            "verbs::a_release_gives_up_a_place_in_the_queue",
+            "waiting::a_waiter_that_leaves_does_not_block_those_behind",
+            "cancel::lock_within_of_a_busy_name",
+        ],
+        Mutant::VolatileFence => &["fences::fences_grow_across_an_expiry"],
+        Mutant::LostWakeUp => {
+            &["waiting::a_waiter_is_woken_by_the_release", "verbs::a_turn_comes_with_a_wake_up"]
+        }
+        Mutant::TryQueues => &[
+            "verbs::a_try_leaves_nothing_behind",
+            "waiting::a_try_answers_none_and_leaves_nothing",
+        ],
+        Mutant::SilentEviction => &["loss::an_evicted_holder_of_another_client_hears_it"],
+        Mutant::ForgetsItsClaims => &["verbs::a_repeated_claim_is_granted_with_the_same_fence"],
+    }
+}
+
+fn good() -> Arc<dyn Engine> {
+    Locks::memory().engine()
+}
+
+fn run(name: &str, engine: Arc<dyn Engine>, limit: Duration) -> Result<(), String> {
+    let store = Store::over(engine).map_err(|why| why.to_string())?;
+    check(name).run(store, limit)
+}
+
+/// The same checks pass on the good engine; once for all mutants.
+fn passes_when_good() -> &'static Result<(), String> {
+    static PASSES: OnceLock<Result<(), String>> = OnceLock::new();
+    PASSES.get_or_init(|| {
+        let names = Mutant::ALL.iter().flat_map(|mutant| killers(*mutant));
+        names.copied().try_for_each(|name| {
+            run(name, good(), LIMIT).map_err(|why| format!("{name} fails without a mutant: {why}"))
+        })
+    })
+}
+
+#[expect(clippy::print_stdout, reason = "shown with --nocapture: who killed whom")]
+fn is_killed(mutant: Mutant) {
+    assert_eq!(passes_when_good(), &Ok(()));
+    assert!(!killers(mutant).is_empty());
+    for name in killers(mutant) {
+        let Err(why) = run(name, mutant.of(good()), STUCK) else {
+            panic!("{mutant:?} survives {name}");
+        };
+        println!("{mutant:?} is killed by {name}: {why}");
+    }
+}
+
+macro_rules! mutants {
+    ($($sentence:ident: $mutant:ident,)+) => {
+        $(#[test]
+        fn $sentence() {
+            is_killed(Mutant::$mutant);
+        })+
+
+        #[test]
+        fn every_mutant_has_a_test() {
+            assert_eq!([$(Mutant::$mutant),+], Mutant::ALL);
+        }
+    };
+}
+
+mutants! {
+    a_release_without_compare_is_found_out: ReleaseWithoutCompare,
+    a_renewal_that_resurrects_is_found_out: RenewResurrects,
+    a_renewal_without_compare_is_found_out: RenewWithoutCompare,
+    a_deadline_from_the_reply_is_found_out: DeadlineFromReply,
+    a_cancel_without_release_is_found_out: CancelWithoutRelease,
+    a_fence_that_goes_back_is_found_out: VolatileFence,
+    a_lost_wake_up_is_found_out: LostWakeUp,
+    a_try_that_queues_is_found_out: TryQueues,
+    a_silent_eviction_is_found_out: SilentEviction,
+    a_claim_that_is_not_idempotent_is_found_out: ForgetsItsClaims,
+}
