@@ -3,7 +3,6 @@
 mod core;
 mod death;
 mod doors;
-mod speed;
 mod turns;
 
 use std::path::PathBuf;
