@@ -3,6 +3,7 @@
 mod core;
 mod death;
 mod doors;
+mod records;
 mod turns;
 
 use std::path::PathBuf;
