@@ -5,6 +5,8 @@
 //! With `sqlite:PATH` instead of memory the limit holds for all processes of
 //! the host.
 
+#![allow(clippy::print_stdout, reason = "an example shows what happens")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

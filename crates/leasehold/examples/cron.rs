@@ -6,6 +6,8 @@
 //! it a second time. `hold_at_least` keeps the name closed from the grant on,
 //! even though the job has released it.
 
+#![allow(clippy::print_stdout, reason = "an example shows what happens")]
+
 use std::time::Duration;
 
 use leasehold::{Locks, TestClock};
