@@ -121,6 +121,33 @@ fn inside_a_runtime_blocking_is_refused_and_says_what_to_do() {
 }
 
 #[test]
+fn a_thread_of_spawn_blocking_can_block_on_the_async_lock() {
+    let locks = Locks::memory();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
+    let work = runtime.spawn_blocking(move || {
+        let refused = locks.mutex("order/42").lock().map(drop);
+        let order = locks.as_async().mutex("order/42");
+        let locked = tokio::runtime::Handle::current().block_on(order.lock().into_future());
+        (refused, locked.map(drop))
+    });
+    let (refused, locked) = runtime.block_on(work).expect("no panic");
+    assert_eq!(refused.expect_err("it cannot be told from a worker").kind(), ErrorKind::Invalid);
+    locked.expect("free");
+}
+
+#[test]
+fn a_call_that_waits_leaves_the_park_token_of_its_thread_alone() -> Outcome {
+    let locks = Locks::memory();
+    let order = locks.mutex("order/42");
+    let _guard = order.lock()?;
+    thread::current().unpark();
+    let waited = order.clone().within(Duration::from_millis(10)).lock();
+    assert!(waited.expect_err("held").is_timed_out());
+    thread::park(); // would wait for ever without its token
+    Ok(())
+}
+
+#[test]
 fn a_thread_re_enters_what_it_holds_until_the_last_guard() -> Outcome {
     let locks = Locks::memory();
     let order = locks.mutex("order/42").reentrant();

@@ -13,6 +13,7 @@ use std::time::Duration;
 use listener::{Listener, listen};
 use probe::Probe;
 use recorder::Book;
+use tracing::Instrument as _;
 
 use crate::claim::Mode;
 use crate::clock::TestClock;
@@ -95,10 +96,27 @@ async fn a_lease_is_seen_from_the_grant_to_its_release() {
             format!("record fence={fence}"),
             "record waited=0.0".to_owned(),
             "record contended=false".to_owned(),
-            format!("DEBUG granted {lease} waited=0.0 contended=false"),
+            format!("DEBUG granted {lease} waited=0.0 contended=false within acquire"),
             format!("DEBUG released {lease} held=3.0"),
         ]
     );
+}
+
+#[tokio::test]
+async fn the_span_of_an_acquire_is_a_child_of_the_callers() {
+    let stage = Stage::new("child");
+    let checkout = tracing::debug_span!(target: "leasehold", "checkout", engine = "child");
+    let order = stage.locks.mutex("order/42");
+    let guard = order.lock().await.unwrap();
+    let waiter = tokio::spawn(order.lock().into_future().instrument(checkout));
+    while order.status().await.unwrap().waiters.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(guard);
+    drop(waiter.await.unwrap().unwrap());
+    let spans = stage.events.all();
+    let child = "DEBUG span acquire engine=child name=order/42 mode=exclusive within checkout";
+    assert!(spans.iter().any(|line| line == child), "{spans:#?}");
 }
 
 #[tokio::test]
@@ -141,9 +159,9 @@ async fn a_wait_is_measured_and_so_is_one_in_vain() {
     assert_eq!(stage.book.values("leasehold_wait_seconds"), [0.0, 5.0]);
     assert_eq!(stage.book.count("leasehold_timeouts_total"), 1);
     assert_eq!(stage.book.count("leasehold_grants_total"), 2);
-    assert!(stage.events.lines("granted")[1].ends_with("waited=5.0 contended=true"));
+    assert!(stage.events.lines("granted")[1].ends_with("waited=5.0 contended=true within acquire"));
     let timed_out = "DEBUG timed out engine=waits name=order/42 mode=exclusive waited=2.0";
-    assert_eq!(stage.events.lines("timed out"), [timed_out]);
+    assert_eq!(stage.events.lines("timed out"), [format!("{timed_out} within acquire")]);
     assert_eq!(stage.book.gauge("leasehold_held"), 0.0);
 }
 

@@ -1,5 +1,6 @@
 //! A subscriber that writes everything down, one line each.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -44,8 +45,21 @@ type Log = Mutex<Lines>;
 struct Lines {
     /// The engine, and what was said.
     lines: Vec<(String, String)>,
-    /// The engines of spans.
-    spans: HashMap<u64, String>,
+    /// The engines and names of spans.
+    spans: HashMap<u64, (String, &'static str)>,
+}
+
+thread_local! {
+    /// The spans that this thread is in, from the outermost.
+    static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Lines {
+    /// The innermost span of this thread, if it is in one.
+    fn within(&self) -> String {
+        let inside = INSIDE.with_borrow(|spans| spans.last().copied());
+        inside.map_or_else(String::new, |id| format!(" within {}", self.spans[&id].1))
+    }
 }
 
 fn lines() -> MutexGuard<'static, Lines> {
@@ -64,8 +78,9 @@ impl Subscriber for Ear {
         span.record(&mut said);
         let mut log = lines();
         let id = log.spans.len() as u64 + 1;
-        log.spans.insert(id, said.engine.clone());
-        let line = format!("{} span {}{}", meta.level(), meta.name(), said.fields);
+        log.spans.insert(id, (said.engine.clone(), meta.name()));
+        let within = log.within();
+        let line = format!("{} span {}{}{within}", meta.level(), meta.name(), said.fields);
         log.lines.push((said.engine, line));
         span::Id::from_u64(id)
     }
@@ -74,20 +89,28 @@ impl Subscriber for Ear {
         let mut said = Said::default();
         values.record(&mut said);
         let mut log = lines();
-        let engine = log.spans[&span.into_u64()].clone();
+        let engine = log.spans[&span.into_u64()].0.clone();
         log.lines.push((engine, format!("record{}", said.fields)));
     }
 
     fn event(&self, event: &Event<'_>) {
         let mut said = Said::default();
         event.record(&mut said);
-        let line = format!("{} {}{}", event.metadata().level(), said.message, said.fields);
-        lines().lines.push((said.engine, line));
+        let (level, mut log) = (event.metadata().level(), lines());
+        let line = format!("{level} {}{}{}", said.message, said.fields, log.within());
+        log.lines.push((said.engine, line));
     }
 
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
+
+    fn enter(&self, span: &span::Id) {
+        INSIDE.with_borrow_mut(|spans| spans.push(span.into_u64()));
+    }
+
+    fn exit(&self, span: &span::Id) {
+        let left = INSIDE.with_borrow_mut(Vec::pop);
+        assert_eq!(left, Some(span.into_u64()));
+    }
 }
 
 #[derive(Default)]
