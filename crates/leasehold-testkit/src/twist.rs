@@ -70,28 +70,36 @@ impl Twist for Plain {}
 
 /// Counts what is asked of the engine; to wait for a push is no request.
 #[derive(Clone, Debug, Default)]
-pub struct Requests(Arc<AtomicU64>);
+pub struct Requests(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    turns: AtomicU64,
+    renewals: AtomicU64,
+}
 
 impl Requests {
-    /// How many there were: claims, renewals, conversions and releases.
+    /// How many there were.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.turns() + self.0.renewals.load(Ordering::Relaxed)
     }
 
-    fn add(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    /// How many of them took or gave back something; the rest are renewals.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.0.turns.load(Ordering::Relaxed)
     }
 }
 
 impl Twist for Requests {
     fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        self.add();
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
         inner.acquire(claim)
     }
 
     fn renew(&self, inner: &Inner, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
-        self.add();
+        self.0.renewals.fetch_add(1, Ordering::Relaxed);
         inner.renew(tickets)
     }
 
@@ -101,12 +109,12 @@ impl Twist for Requests {
         ticket: Ticket,
         ending: Ending,
     ) -> BoxFuture<Result<Released>> {
-        self.add();
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
         inner.release(ticket, ending)
     }
 
     fn convert(&self, inner: &Inner, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
-        self.add();
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
         inner.convert(ticket, to)
     }
 }

@@ -196,6 +196,7 @@ async fn take(mutex: Lockable) -> Outcome {
     Ok(())
 }
 
+/// Beside the renewal that a lease gets when it is handed over.
 async fn a_hand_over_costs_two_requests(store: Store) -> Outcome {
     const TASKS: u64 = 200;
     let requests = Requests::default();
@@ -206,7 +207,7 @@ async fn a_hand_over_costs_two_requests(store: Store) -> Outcome {
     queued(&mutex, 1).await?;
     guard.release().await?;
     serve_all(waiters).await?;
-    let (sent, most) = (requests.count(), 2 * TASKS + 2 + TASKS / 20);
+    let (sent, most) = (requests.turns(), 2 * TASKS + 2 + TASKS / 20);
     ensure!(sent <= most, "{sent} requests for {TASKS} hand-overs; {most} would do");
     Ok(())
 }
@@ -226,7 +227,7 @@ async fn a_release_wakes_one_waiter_not_the_herd(store: Store) -> Outcome {
     queued(&first.mutex("n"), waiters.len()).await?;
     guard.release().await?;
     serve_all(waiters).await?;
-    let (sent, most) = (requests.count(), 4 * CLIENTS);
+    let (sent, most) = (requests.turns(), 4 * CLIENTS);
     ensure!(sent <= most, "{sent} requests for {CLIENTS} hand-overs; {most} would do");
     Ok(())
 }
