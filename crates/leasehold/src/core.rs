@@ -1,10 +1,11 @@
 //! What every task of one client shares.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use crate::claim::{Ending, Released};
 use crate::clock::Clock;
@@ -31,7 +32,8 @@ pub(crate) struct Core {
     pub(crate) gate: Gate,
     pub(crate) owners: Owners,
     pub(crate) errands: Tally,
-    closed: watch::Sender<bool>,
+    closed: AtomicBool,
+    closing: Notify,
 }
 
 impl Core {
@@ -44,24 +46,32 @@ impl Core {
             gate: Gate::default(),
             owners: Owners::default(),
             errands: Tally::default(),
-            closed: watch::Sender::new(false),
+            closed: AtomicBool::new(false),
+            closing: Notify::new(),
         }
     }
 
-    /// Ends every wait, now and from now on.
+    /// Refuses everything and ends every wait from now on.
     pub(crate) fn close(&self) {
-        self.closed.send_replace(true);
+        self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if *self.closed.borrow() { Err(shut_down()) } else { Ok(()) }
+        if self.is_closed() { Err(shut_down()) } else { Ok(()) }
     }
 
     /// Resolves when the client is shut down; says so.
     pub(crate) async fn closing(&self) -> Error {
-        let mut closed = self.closed.subscribe();
-        // The sender lives in `self`, so the channel cannot end meanwhile.
-        let _ = closed.wait_for(|closed| *closed).await;
+        let mut closing = std::pin::pin!(self.closing.notified());
+        closing.as_mut().enable();
+        if !self.is_closed() {
+            closing.await;
+        }
         shut_down()
     }
 

@@ -40,3 +40,20 @@ pub use recipes::asker::Lock;
 pub use recipes::mutex::Mutex;
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;
+
+/// The guides, so that their code is compiled and run with the other tests.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/choosing-a-ttl.md")]
+    struct ChoosingATtl;
+    #[doc = include_str!("../../../docs/guide/fencing.md")]
+    struct Fencing;
+    #[doc = include_str!("../../../docs/guide/first-lock.md")]
+    struct FirstLock;
+    #[doc = include_str!("../../../docs/guide/many-names.md")]
+    struct ManyNames;
+    #[doc = include_str!("../../../docs/guide/read-write.md")]
+    struct ReadWrite;
+    #[doc = include_str!("../../../docs/guide/semaphore.md")]
+    struct Semaphore;
+}

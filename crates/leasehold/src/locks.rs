@@ -240,7 +240,6 @@ impl Locks {
     /// `TimedOut` if something was still on its way.
     pub async fn shutdown(&self, limit: Duration) -> Result<()> {
         let core = Arc::clone(&self.client.core);
-        self.client.close();
         Errand::new(core.home.clone(), |parcel| async move {
             parcel.put(shut_down(&core, limit).await);
         })
@@ -303,15 +302,18 @@ async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
     core.close();
     core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
     let until = core.clock.now().after(limit);
-    let done = tokio::select! {
-        biased;
-        () = core.errands.done() => Ok(()),
-        () = core.clock.sleep_until(until) => Err(Error::new(
-            ErrorKind::TimedOut,
-            "some leases could not be released in time; they end with their ttl",
-        )),
+    let close = async {
+        core.errands.done().await;
+        core.schedule.close();
+        core.engine.close().await
     };
-    core.schedule.close();
-    core.engine.close().await?;
-    done
+    tokio::select! {
+        biased;
+        closed = close => closed,
+        () = core.clock.sleep_until(until) => {
+            core.schedule.close();
+            let text = "not all leases could be released in time; the rest end with their ttl";
+            Err(Error::new(ErrorKind::TimedOut, text))
+        }
+    }
 }
