@@ -1,7 +1,7 @@
 //! The retry layer, over an engine that fails as told. The layer is private to
 //! the library: this is its own source (see `build.rs`).
 
-#![allow(dead_code, clippy::redundant_pub_crate, clippy::disallowed_methods)]
+#![allow(dead_code, unreachable_pub, clippy::redundant_pub_crate, clippy::disallowed_methods)]
 
 mod claim {
     pub(crate) use leasehold::claim::*;

@@ -9,7 +9,7 @@ use leasehold::{Guard, Released, Result};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{BRIEF, HOUR, free, idle};
-use super::recipe::{Client, Lockable};
+use super::recipe::{Client, Lockable, Recipe};
 use super::store::Store;
 use crate::sweep::{Sweep, block_on};
 use crate::twist::{Inner, Twist};
@@ -17,12 +17,12 @@ use crate::twist::{Inner, Twist};
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(lock_of_a_free_name),
-        check!(lock_of_a_busy_name),
+        check!(lock_of_a_busy_name).over(&Recipe::ALL),
         check!(lock_within_of_a_free_name),
-        check!(lock_within_of_a_busy_name),
+        check!(lock_within_of_a_busy_name).over(&Recipe::ALL),
         check!(attempts_at_a_busy_name),
         check!(fair_lock_of_a_busy_name),
-        check!(try_lock_of_a_free_name),
+        check!(try_lock_of_a_free_name).over(&Recipe::ALL),
         check!(try_lock_of_a_busy_name),
         check!(release_of_a_held_name),
         check!(extend_of_a_held_name),

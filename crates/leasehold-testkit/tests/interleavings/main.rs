@@ -3,7 +3,7 @@
 //! and tasks below them. A lost wake-up is a deadlock, and shuttle reports it.
 
 // The library's files are here for what is tested of them.
-#![allow(dead_code, clippy::redundant_pub_crate, clippy::disallowed_methods)]
+#![allow(dead_code, unreachable_pub, clippy::redundant_pub_crate, clippy::disallowed_methods)]
 
 mod below;
 
@@ -25,6 +25,7 @@ mod schedule {
     include!(concat!(env!("OUT_DIR"), "/schedule.rs"));
 }
 
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -61,13 +62,17 @@ async fn visit(gate: Gate, inside: Arc<AtomicUsize>, visits: Arc<AtomicUsize>) {
     drop(pass);
 }
 
+/// Polls with a waker that nobody hears.
+fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
 /// Polled `polls` times, then dropped, with whatever it was given.
 async fn leave(gate: Gate, polls: usize) {
     let name = name();
     let mut entering = Box::pin(gate.enter(&name));
     for _ in 0..polls {
-        let polled = entering.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if polled.is_ready() {
+        if poll(&mut entering).is_ready() {
             return;
         }
         shuttle::future::yield_now().await;
@@ -160,8 +165,7 @@ fn a_parcel_whose_taker_leaves_at_any_point_is_released_once() {
         let mut errand = Box::pin(Errand::new(Handle, |parcel| deliver(parcel, counted)));
         let taker = spawn(async move {
             for _ in 0..2 {
-                let mut context = Context::from_waker(Waker::noop());
-                if let Poll::Ready(delivery) = errand.as_mut().poll(&mut context) {
+                if let Poll::Ready(delivery) = poll(&mut errand) {
                     return drop(delivery);
                 }
                 shuttle::future::yield_now().await;
@@ -178,8 +182,7 @@ fn whoever_waits_for_the_taker_hears_that_it_left() {
     explore(|| {
         let errand = Errand::<()>::new(Handle, |parcel| async move { parcel.abandoned().await });
         let mut errand = Box::pin(errand);
-        let polled = errand.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        assert!(polled.is_pending());
+        assert!(poll(&mut errand).is_pending());
         drop(errand);
         block_on(home::idle());
     });
@@ -282,6 +285,24 @@ fn whoever_waits_for_the_end_of_a_lease_hears_it() {
         assert!(hold.lose(leasehold::Loss::Gone));
         assert!(!hold.give_back(), "what is lost is not given back");
         block_on(watch).expect("no panic");
+    });
+}
+
+/// That these tests can fail: whoever looks first and listens then may miss it.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_wake_up_that_is_lost_is_found_out() {
+    explore(|| {
+        let (done, news) = (Arc::new(AtomicUsize::new(0)), Arc::new(notify::Notify::new()));
+        let (seen, heard) = (Arc::clone(&done), Arc::clone(&news));
+        let waiter = spawn(async move {
+            if seen.load(Ordering::SeqCst) == 0 {
+                heard.notified().await;
+            }
+        });
+        done.store(1, Ordering::SeqCst);
+        news.notify_waiters();
+        block_on(waiter).expect("no panic");
     });
 }
 
