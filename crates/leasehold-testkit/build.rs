@@ -49,7 +49,6 @@ const FILES: [(&str, Swaps); 5] = [
     ),
 ];
 
-#[expect(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 fn main() -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     for (file, swaps) in FILES {

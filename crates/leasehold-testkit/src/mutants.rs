@@ -57,11 +57,15 @@ pub enum Mutant {
     HerdWake,
     /// The watchdog renews once, and then only says so.
     RenewsOnce,
+    /// A lease is renewed for as long as was first asked, whoever re-enters it.
+    ReentryKeepsShortTtl,
+    /// A writer becomes a reader by letting go and coming back.
+    ConvertLetsGo,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::ReleaseWithoutCompare,
         Self::RenewResurrects,
         Self::RenewWithoutCompare,
@@ -81,6 +85,8 @@ impl Mutant {
         Self::FenceHandedOn,
         Self::HerdWake,
         Self::RenewsOnce,
+        Self::ReentryKeepsShortTtl,
+        Self::ConvertLetsGo,
     ];
 
     /// The engine, made wrong.
@@ -106,6 +112,8 @@ impl Mutant {
             Self::FenceHandedOn => Twisted::around(engine, FenceHandedOn::default()),
             Self::HerdWake => Twisted::around(engine, HerdWake::default()),
             Self::RenewsOnce => Twisted::around(engine, RenewsOnce::default()),
+            Self::ReentryKeepsShortTtl => Twisted::around(engine, FirstTtl::default()),
+            Self::ConvertLetsGo => Twisted::around(engine, ConvertLetsGo),
         }
     }
 }
@@ -562,5 +570,43 @@ impl Twist for RenewsOnce {
         let sent_at = Clock::System.now();
         let said = tickets.iter().map(|it| Renewal::Held { ttl: it.ttl, sent_at });
         Box::pin(std::future::ready(said.collect()))
+    }
+}
+
+#[derive(Debug, Default)]
+struct FirstTtl {
+    first: Arc<Mutex<HashMap<LeaseId, Duration>>>,
+}
+
+impl Twist for FirstTtl {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        lock(&self.first).insert(claim.ticket.id, claim.ttl);
+        inner.acquire(claim)
+    }
+
+    fn renew(&self, inner: &Inner, mut tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        for refresh in &mut tickets {
+            let first = lock(&self.first).get(&refresh.ticket.id).copied();
+            refresh.ttl = first.unwrap_or(refresh.ttl);
+        }
+        inner.renew(tickets)
+    }
+}
+
+#[derive(Debug)]
+struct ConvertLetsGo;
+
+impl Twist for ConvertLetsGo {
+    fn convert(&self, inner: &Inner, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        let inner = Inner::clone(inner);
+        Box::pin(async move {
+            let ttl = Duration::from_secs(3600);
+            inner.release(ticket.clone(), Ending::new()).await?;
+            let again = Claim::new(ticket.in_mode(to), Owner::new("mutant"), ttl);
+            Ok(match inner.acquire(again).await? {
+                Verdict::Granted(grant) => Renewal::Held { ttl, sent_at: grant.sent_at },
+                Verdict::Busy(_) => Renewal::Gone,
+            })
+        })
     }
 }

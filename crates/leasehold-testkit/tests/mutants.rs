@@ -62,6 +62,8 @@ const fn killers(mutant: Mutant) -> &'static [&'static str] {
         ],
         Mutant::HerdWake => &["waiting::a_release_wakes_one_waiter_not_the_herd"],
         Mutant::RenewsOnce => &["renewal::a_lease_outlives_many_ttls"],
+        Mutant::ReentryKeepsShortTtl => &["owners::the_longest_ttl_counts"],
+        Mutant::ConvertLetsGo => &["modes::a_conversion_lets_no_writer_in"],
     }
 }
 
@@ -131,4 +133,6 @@ mutants! {
     a_fence_that_is_handed_on_is_found_out: FenceHandedOn,
     a_woken_herd_is_found_out: HerdWake,
     a_watchdog_that_stops_is_found_out: RenewsOnce,
+    a_re_entry_with_a_short_ttl_is_found_out: ReentryKeepsShortTtl,
+    a_conversion_that_lets_go_is_found_out: ConvertLetsGo,
 }

@@ -21,6 +21,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_prefix_goes_to_its_own_engine),
         check!(the_longest_prefix_wins),
         check!(a_route_serves_every_call),
+        check!(a_route_has_the_namespace_of_its_target),
         check!(what_is_promised_may_be_required),
         check!(what_is_not_promised_is_named),
         check!(a_purpose_is_met_or_refused),
@@ -75,6 +76,17 @@ async fn a_route_serves_every_call(store: Store) -> Outcome {
     let _reader = routed.rwlock("r/3").read().await?;
     ensure!(other.status("r/2").await?.is_busy() && other.status("r/3").await?.is_busy(), "r/");
     idle(&base.mutex("r/2")).await
+}
+
+/// One at a time and many at once, it is the same name.
+async fn a_route_has_the_namespace_of_its_target(store: Store) -> Outcome {
+    let (base, other) = (store.open().await?, Locks::memory().namespace("other")?);
+    let routed = base.route("r/", &other);
+    let guards = routed.all(["r/1"]).ttl(HOUR).lock().await?;
+    ensure!(routed.mutex("r/1").try_lock().await?.is_none(), "all() and mutex() do not meet");
+    ensure!(other.status("r/1").await?.is_busy(), "it is in the wrong namespace");
+    ensure!(guards.fence("r/1").is_some(), "{guards:?}");
+    Ok(())
 }
 
 /// The URL of the store, or that of its engine where a store has none.
