@@ -3,7 +3,13 @@
 //! and tasks below them. A lost wake-up is a deadlock, and shuttle reports it.
 
 // The library's files are here for what is tested of them.
-#![allow(dead_code, unreachable_pub, clippy::redundant_pub_crate, clippy::disallowed_methods)]
+#![allow(
+    dead_code,
+    unexpected_cfgs,
+    unreachable_pub,
+    clippy::redundant_pub_crate,
+    clippy::disallowed_methods
+)]
 
 mod below;
 
@@ -36,7 +42,7 @@ use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use crate::claim::{Grant, Mode, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::gate::Gate;
-use crate::hold::{Hold, Terms};
+use crate::hold::{Before, Hold, Terms};
 use crate::home::Handle;
 use crate::name::Name;
 use crate::parcel::{Errand, Parcel};
@@ -283,7 +289,7 @@ fn whoever_waits_for_the_end_of_a_lease_hears_it() {
         let watcher = Arc::clone(&hold);
         let watch = spawn(async move { watcher.ended().await });
         assert!(hold.lose(leasehold::Loss::Gone));
-        assert!(!hold.give_back(), "what is lost is not given back");
+        assert_eq!(hold.give_back(), Before::Ended, "what is lost is not given back");
         block_on(watch).expect("no panic");
     });
 }
