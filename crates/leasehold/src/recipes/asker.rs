@@ -61,8 +61,9 @@ impl Asker {
 
     /// The same options for another name.
     pub(crate) fn named(&self, name: &Name) -> Self {
+        // A route has a namespace of its own.
         let locks = self.locks.routed(name.as_str()).clone();
-        Self { name: Ok(name.clone()), locks, ..self.clone() }
+        Self { name: locks.name(name.as_str()), locks, ..self.clone() }
     }
 
     pub(crate) fn name(&self) -> Result<Name> {
