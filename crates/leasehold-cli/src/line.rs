@@ -18,7 +18,8 @@ pub(crate) struct Line;
 impl Line {
     /// The line, if there is a terminal to show it.
     pub(crate) fn on_terminal() -> Option<Self> {
-        stderr().is_terminal().then_some(Self)
+        // Not `then_some`: a line that is made is also wiped away.
+        stderr().is_terminal().then(|| Self)
     }
 
     pub(crate) fn put(&self, text: &str) {

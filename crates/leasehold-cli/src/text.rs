@@ -80,6 +80,11 @@ pub(crate) fn brief(span: Duration) -> String {
     format!("{number:.digits$} {unit}")
 }
 
+/// An engine and where it is; an endpoint may already say which engine.
+pub(crate) fn place(scheme: &str, endpoint: &str) -> String {
+    if endpoint.starts_with(scheme) { endpoint.into() } else { format!("{scheme} {endpoint}") }
+}
+
 /// Microseconds to a tenth, for programs.
 pub(crate) fn micros(span: Duration) -> f64 {
     (span.as_secs_f64() * 1e7).round() / 10.0

@@ -16,7 +16,7 @@ use crate::engine;
 use crate::failure::{DANGER, Failure, WARNING};
 use crate::output;
 use crate::table;
-use crate::text::message;
+use crate::text::{message, place};
 
 pub(crate) async fn doctor(global: &Global) -> Result<u8, Failure> {
     let locks = engine::open(global).await?;
@@ -91,7 +91,7 @@ impl<'a> Report<'a> {
     }
 
     fn page(&self) -> String {
-        let mut page = format!("{} {}\n\n", self.engine, message(self.endpoint));
+        let mut page = format!("{}\n\n", message(&place(self.engine, self.endpoint)));
         let rows = self.promises.iter().map(|promise| {
             [promise.promise.to_owned(), promise.value.clone(), promise.meaning.clone()]
         });

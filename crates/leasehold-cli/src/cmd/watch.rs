@@ -51,17 +51,24 @@ async fn report(locks: &Locks, args: &Watch, json: bool) -> Result<(), Failure> 
     for change in Change::start(&known) {
         change.print(json)?;
     }
+    let mut told = false;
     while output::has_reader() {
         sleep(args.every).await;
-        match look(locks, args).await {
-            Ok(found) => {
-                changes(&known, &found).iter().try_for_each(|change| change.print(json))?;
-                known = found;
-            }
-            Err(failure) => tell(&format!("{}; trying again", failure.message())),
-        }
+        let Some(found) = found_or_told(look(locks, args).await, &mut told) else { continue };
+        changes(&known, &found).iter().try_for_each(|change| change.print(json))?;
+        known = found;
     }
     Ok(())
+}
+
+/// A failure is told once, until a look succeeds again.
+fn found_or_told(look: Result<Vec<Status>, Failure>, told: &mut bool) -> Option<Vec<Status>> {
+    let failed = look.as_ref().err().map(|failure| failure.message().to_owned());
+    let before = std::mem::replace(told, failed.is_some());
+    if let Some(why) = failed.filter(|_| !before) {
+        tell(&format!("{why}; trying again"));
+    }
+    look.ok()
 }
 
 /// The table, redrawn in place until somebody has seen enough.

@@ -2,6 +2,7 @@
 //! answers with the time on the host's clock.
 
 use std::io::{BufRead, BufReader, Write, stdin};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use crate::output;
 
 /// How long it waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take to end.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// Where it finds its engine: others can read a command line.
 const ENGINE: &str = "LEASEHOLD_ENGINE";
 
@@ -30,7 +33,8 @@ impl Other {
     pub(crate) fn start(url: &str, name: &str) -> Result<Self, Failure> {
         let mut command = Command::new(own_binary());
         command.arg(PEER).arg("--").arg(name).env(ENGINE, url);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C is for us: we end it when it has given back what it has.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let cannot = |cause| Failure::internal(format!("cannot start a process: {cause}"));
         let mut child = command.spawn().map_err(cannot)?;
         let answers = child.stdout.take().map(BufReader::new);
@@ -57,11 +61,15 @@ impl Other {
     }
 }
 
-/// With nobody to listen to, the other process ends.
+/// With nobody to listen to, the other process gives back what it has and ends.
 impl Drop for Other {
     fn drop(&mut self) {
         self.words = None;
-        // It may be waiting for a lock that nobody will release.
+        let end = Clock::System.now().after(FAREWELL);
+        while matches!(self.child.try_wait(), Ok(None)) && Clock::System.now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // It may have ended long ago.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -82,7 +90,7 @@ pub(crate) async fn peer(args: &Peer) -> Result<u8, Failure> {
     }
     drop(held);
     // What could not be given back ends with its ttl.
-    let _ = locks.shutdown(PATIENCE).await;
+    let _ = locks.shutdown(FAREWELL).await;
     Ok(0)
 }
 

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use super::measure::Measure;
 use super::work::Work;
 use crate::table::table;
-use crate::text::{brief, message, micros};
+use crate::text::{self, brief, message, micros};
 
 const COLUMNS: [&str; 10] =
     ["WORK", "ENGINE", "TIMES", "P50", "P90", "P99", "P99.9", "MAX", "PER SECOND", "RATIO"];
@@ -61,7 +61,7 @@ fn result(measure: &Measure, ratio: Option<f64>) -> ResultJson {
     ResultJson {
         work: measure.work.key(),
         pairs: measure.times.count(),
-        seconds: thousandths(measure.elapsed.as_secs_f64()),
+        seconds: micros(measure.elapsed) / 1e6,
         per_second: thousandths(measure.per_second()),
         p50_us,
         p90_us,
@@ -94,7 +94,7 @@ impl Report {
 
     pub(crate) fn page(&self) -> String {
         let legend = |(it, at): (&Measured, u32)| {
-            format!("{at} is {} {}\n", it.engine, message(&it.endpoint)).replace(" \n", "\n")
+            format!("{at} is {}\n", message(&text::place(it.engine, &it.endpoint)))
         };
         let legend: String = self.engines.iter().zip(1..).map(legend).collect();
         let rows = Work::ALL.into_iter().flat_map(|work| self.rows(work));
@@ -103,11 +103,10 @@ impl Report {
 
     fn rows(&self, work: Work) -> impl Iterator<Item = [String; COLUMNS.len()]> {
         let engines = self.engines.iter().zip(1..);
-        let found = engines.filter_map(move |(it, at)| {
+        engines.filter_map(move |(it, at)| {
             let measure = it.results.iter().find(|measure| measure.work == work)?;
             Some(self.row(measure, format!("{at} {}", it.engine)))
-        });
-        found
+        })
     }
 
     fn row(&self, measure: &Measure, engine: String) -> [String; COLUMNS.len()] {
