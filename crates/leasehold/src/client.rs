@@ -1,11 +1,10 @@
 //! What the user's handles and guards keep alive together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::core::{Core, shut_down};
+use crate::core::Core;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::home::Home;
@@ -21,7 +20,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(crate) struct Client {
     pub(crate) core: Arc<Core>,
     home: Arc<Home>,
-    closed: AtomicBool,
 }
 
 impl Client {
@@ -32,28 +30,20 @@ impl Client {
         let core = Arc::new(Core::new(engine, clock, home.handle().clone()));
         home.handle().spawn(keeper::run(Arc::clone(&core)));
         home.handle().spawn(keeper::listen(Arc::clone(&core), events));
-        Ok(Self { core, home, closed: AtomicBool::new(false) })
+        Ok(Self { core, home })
     }
 
     /// Refuses to go on after a fork or a shutdown.
     pub(crate) fn check(&self) -> Result<()> {
         self.home.check_pid()?;
-        if self.closed.load(Ordering::Acquire) {
-            return Err(shut_down());
-        }
-        Ok(())
-    }
-
-    /// Refuses everything from now on.
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.core.check_open()
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
         // In a forked child nobody carries out errands.
-        if self.home.check_pid().is_err() || *self.closed.get_mut() {
+        if self.home.check_pid().is_err() || self.core.is_closed() {
             return;
         }
         self.core.errands.block_until_done(FAREWELL);

@@ -7,6 +7,7 @@ use crate::acquire::{Delivery, Effort, Request, Tenancy, deliver};
 use crate::claim::Owner;
 use crate::client::Client;
 use crate::clock::{Clock, TestClock};
+use crate::connection::ConnectionEvents;
 use crate::core::Core;
 use crate::engine::{
     Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
@@ -221,6 +222,15 @@ impl Locks {
         self.at_home(self.client.core.engine.examine()).await
     }
 
+    /// The connection to the engine as it comes and goes, from now on: for a
+    /// service that pauses its work or says so on a page.
+    ///
+    /// What becomes of single leases is told by their guards.
+    #[must_use]
+    pub fn events(&self) -> ConnectionEvents {
+        self.client.core.events()
+    }
+
     /// A name of this handle's namespace.
     ///
     /// # Errors
@@ -240,7 +250,6 @@ impl Locks {
     /// `TimedOut` if something was still on its way.
     pub async fn shutdown(&self, limit: Duration) -> Result<()> {
         let core = Arc::clone(&self.client.core);
-        self.client.close();
         Errand::new(core.home.clone(), |parcel| async move {
             parcel.put(shut_down(&core, limit).await);
         })
@@ -259,6 +268,11 @@ impl Locks {
     /// Whether what is asked for may be re-entered.
     pub(crate) const fn is_owned(&self) -> bool {
         self.owner.is_some()
+    }
+
+    /// Whether someone has said who asks.
+    pub(crate) const fn is_labelled(&self) -> bool {
+        self.label.is_some() || self.owner.is_some()
     }
 
     pub(crate) const fn own_wait_limit(&self) -> Option<Duration> {
@@ -303,15 +317,18 @@ async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
     core.close();
     core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
     let until = core.clock.now().after(limit);
-    let done = tokio::select! {
-        biased;
-        () = core.errands.done() => Ok(()),
-        () = core.clock.sleep_until(until) => Err(Error::new(
-            ErrorKind::TimedOut,
-            "some leases could not be released in time; they end with their ttl",
-        )),
+    let close = async {
+        core.errands.done().await;
+        core.schedule.close();
+        core.engine.close().await
     };
-    core.schedule.close();
-    core.engine.close().await?;
-    done
+    tokio::select! {
+        biased;
+        closed = close => closed,
+        () = core.clock.sleep_until(until) => {
+            core.schedule.close();
+            let text = "not all leases could be released in time; the rest end with their ttl";
+            Err(Error::new(ErrorKind::TimedOut, text))
+        }
+    }
 }

@@ -24,6 +24,8 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// The most verbs of one transaction: the first must not wait for ever.
 const BATCH: usize = 1000;
+/// From so many verbs at once on they share a transaction.
+const CROWD: usize = 4;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counter(Arc<Inner>);
@@ -34,6 +36,9 @@ struct Inner {
     store: Mutex<Option<Store>>,
     /// The thread wants the store: nobody may push in before it again and again.
     claimed: AtomicBool,
+    /// So much work comes at once that sharing a commit is worth the way to the
+    /// thread.
+    crowded: AtomicBool,
 }
 
 /// What the engine gets to know of an opened store.
@@ -47,7 +52,9 @@ impl Counter {
     /// Does `work` here and now, if nobody is before it; `Ok(true)` if the
     /// thread should be called.
     pub(super) fn serve(&self, work: Box<dyn Work>) -> Result<bool, Box<dyn Work>> {
-        if !work.is_quick() || self.0.claimed.load(Ordering::Relaxed) {
+        let Inner { claimed, crowded, .. } = &*self.0;
+        let wait = claimed.load(Ordering::Relaxed) || crowded.load(Ordering::Relaxed);
+        if wait || !work.is_quick() {
             return Err(work);
         }
         let Ok(mut store) = self.0.store.try_lock() else { return Err(work) };
@@ -115,6 +122,7 @@ impl Counter {
                 post => other = Some(post),
             }
         }
+        self.0.crowded.store(batch.len() >= CROWD, Ordering::Relaxed);
         self.with(|store| {
             store.run(batch);
             store.tidy_if_late();

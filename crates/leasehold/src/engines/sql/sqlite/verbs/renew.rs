@@ -65,7 +65,8 @@ impl Renew {
         let Some((session, true)) = known else { return self.ask_by_name(ledger, at) };
         let left = self.left.get(&session).copied().flatten();
         let held = |ttl| Renewal::Held { ttl, sent_at: ledger.now };
-        Ok((session, left.map_or(Renewal::Gone, held)))
+        // We know all about it: there is nothing new to remember.
+        Ok((0, left.map_or(Renewal::Gone, held)))
     }
 
     /// For a ticket that may have been granted meanwhile, or is not ours.
@@ -119,7 +120,7 @@ impl Act for Renew {
             let id = refresh.ticket.id;
             match answer {
                 Renewal::Gone if !lost.contains(&id) => drop(tickets.remove(id)),
-                Renewal::Held { .. } => tickets.held(id, *session),
+                Renewal::Held { .. } if *session != 0 => tickets.held(id, *session),
                 Renewal::Queued(_) if tickets.session(id).is_none() => {
                     tickets.queued(id, *session, Outlook::default());
                 }
