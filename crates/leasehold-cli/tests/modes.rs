@@ -97,7 +97,7 @@ fn all_or_nothing() {
 fn opposite_orders_do_not_deadlock() {
     let world = World::new();
     let start = |at: usize| {
-        let names = if at % 2 == 0 { ["a", "b", "-q"] } else { ["b", "a", "-q"] };
+        let names = if at.is_multiple_of(2) { ["a", "b", "-q"] } else { ["b", "a", "-q"] };
         world.run(&names, "echo x >>log; sleep 0.01").start()
     };
     let all: Vec<Running> = (0..8).map(start).collect();

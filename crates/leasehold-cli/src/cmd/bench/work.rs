@@ -62,20 +62,21 @@ impl Work {
         goal: Goal,
     ) -> Result<Measure, Failure> {
         let progress = goal.clone();
-        let times = async {
-            match self {
-                Self::Alone => alone(scratch, goal).await,
-                Self::Throughput => throughput(scratch, tasks, goal).await,
-                Self::Tasks => between_tasks(scratch, goal).await,
-                Self::Processes => between_processes(scratch, url, goal).await,
-            }
-        };
         let (times, elapsed) = tokio::select! {
             biased;
-            done = Box::pin(times) => done?,
+            done = Box::pin(self.times(scratch, url, tasks, goal)) => done?,
             never = progress.show() => match never {},
         };
         Ok(Measure { work: self, times, elapsed })
+    }
+
+    async fn times(self, scratch: &Scratch, url: &str, tasks: u32, goal: Goal) -> Times {
+        match self {
+            Self::Alone => alone(scratch, goal).await,
+            Self::Throughput => throughput(scratch, tasks, goal).await,
+            Self::Tasks => between_tasks(scratch, goal).await,
+            Self::Processes => between_processes(scratch, url, goal).await,
+        }
     }
 }
 

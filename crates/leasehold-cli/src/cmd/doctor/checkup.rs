@@ -130,12 +130,16 @@ async fn clocks(
     let (Some(before), Some(after)) = (before, after) else { return Ok(None) };
     let engine = before.saturating_sub(after);
     if engine.abs_diff(own) > slack {
-        let what = format!("{} passed here, but {} at the engine", brief(own), brief(engine));
-        let advice = "the two clocks do not run alike: check time synchronisation and suspended \
-                      virtual machines; leases may end early or late";
-        findings.push(Finding::new(Severity::Warning, what, advice));
+        findings.push(out_of_step(engine, own));
     }
     Ok(Some([engine, own]))
+}
+
+fn out_of_step(engine: Duration, own: Duration) -> Finding {
+    let what = format!("{} passed here, but {} at the engine", brief(own), brief(engine));
+    let advice = "the two clocks do not run alike: check time synchronisation and suspended \
+                  virtual machines; leases may end early or late";
+    Finding::new(Severity::Warning, what, advice)
 }
 
 async fn time_left(mutex: &Mutex) -> Result<Option<Duration>, Failure> {

@@ -89,19 +89,14 @@ pub(crate) fn changes<'a>(before: &'a [Status], after: &'a [Status]) -> Vec<Chan
 }
 
 fn of_name<'a>(before: Option<&'a Status>, after: Option<&'a Status>) -> Vec<Change<'a>> {
-    let holders = |status: Option<&'a Status>| status.map_or(&[][..], |it| &it.holders);
-    let waiters = |status: Option<&'a Status>| status.map_or(&[][..], |it| &it.waiters);
     let Some(any) = after.or(before) else { return Vec::new() };
-    let same = |a: &&Held, b: &&Held| a.fence == b.fence && a.label == b.label;
-    let alike = |a: &&Queued, b: &&Queued| a.label == b.label && a.mode == b.mode;
-
-    let ended = without(holders(before), holders(after), same);
-    let granted = without(holders(after), holders(before), same);
-    let left = without(waiters(before), waiters(after), alike);
-    let waiting = without(waiters(after), waiters(before), alike);
+    let [was, is] = [before, after].map(|status| status.map_or(&[][..], |it| &it.holders));
+    let ended = without(was, is, is_same);
+    let granted = without(is, was, is_same);
+    let [was, is] = [before, after].map(|status| status.map_or(&[][..], |it| &it.waiters));
     // Who was granted does not wait any more: told once.
-    let got = |queued: &&Queued, held: &&Held| queued.label == held.label;
-    let left = without_refs(left, &granted, got);
+    let left = without_refs(without(was, is, is_alike), &granted, |a, b| a.label == b.label);
+    let waiting = without(is, was, is_alike);
 
     let last = after.and_then(|status| status.last.as_ref());
     let ended = ended.into_iter().map(|held| end_of(any, held, last));
@@ -109,6 +104,14 @@ fn of_name<'a>(before: Option<&'a Status>, after: Option<&'a Status>) -> Vec<Cha
     let granted = granted.into_iter().map(|held| Change::of_holder("granted", any, held));
     let waiting = waiting.into_iter().map(|queued| Change::of_waiter("waiting", any, queued));
     ended.chain(left).chain(granted).chain(waiting).collect()
+}
+
+fn is_same(a: &Held, b: &Held) -> bool {
+    a.fence == b.fence && a.label == b.label
+}
+
+fn is_alike(a: &Queued, b: &Queued) -> bool {
+    a.label == b.label && a.mode == b.mode
 }
 
 /// How a holder ended, if the engine still knows.
@@ -126,14 +129,14 @@ fn end_of<'a>(status: &'a Status, held: &'a Held, last: Option<&'a Last>) -> Cha
 }
 
 /// The items that have no partner among the others; each has one at most.
-fn without<'a, T>(items: &'a [T], others: &'a [T], same: impl Fn(&&T, &&T) -> bool) -> Vec<&'a T> {
+fn without<'a, T>(items: &'a [T], others: &'a [T], same: impl Fn(&T, &T) -> bool) -> Vec<&'a T> {
     without_refs(items.iter().collect(), &others.iter().collect::<Vec<_>>(), same)
 }
 
 fn without_refs<'a, T, U>(
     items: Vec<&'a T>,
     others: &[&'a U],
-    same: impl Fn(&&T, &&U) -> bool,
+    same: impl Fn(&T, &U) -> bool,
 ) -> Vec<&'a T> {
     let mut others = others.to_vec();
     let mut is_alone = |item: &&'a T| {

@@ -1,34 +1,37 @@
-//! The keyboard, a key at a time.
+//! The keyboard: whether somebody has seen enough.
 
 use std::io::{IsTerminal, Read, stdin};
 
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot::{Receiver, channel};
 
-/// What is typed.
-pub(crate) struct Keys(UnboundedReceiver<u8>);
+/// Resolves when `q` is pressed.
+pub(crate) struct Keys(Option<Receiver<()>>);
 
-/// Listens on a thread: reading a terminal cannot be cancelled. The thread
-/// ends with the process.
+/// Listens on a thread: reading a terminal cannot be cancelled. It stops at
+/// the `q`, because what is typed after it is for the shell.
 pub(crate) fn listen() -> Keys {
-    let (sender, keys) = unbounded_channel();
+    let (sender, pressed) = channel();
     if stdin().is_terminal() {
         std::thread::spawn(move || {
-            let typed = stdin().lock().bytes().map_while(Result::ok);
-            typed.map_while(|key| sender.send(key).ok()).for_each(drop);
+            let mut typed = stdin().lock().bytes().map_while(Result::ok);
+            if typed.any(|key| matches!(key, b'q' | b'Q')) {
+                // With nobody listening the view has already ended.
+                let _ = sender.send(());
+            }
         });
     }
-    Keys(keys)
+    Keys(Some(pressed))
 }
 
 impl Keys {
-    /// Resolves when somebody presses q.
     pub(crate) async fn quit(&mut self) {
-        loop {
-            match self.0.recv().await {
-                Some(b'q' | b'Q') => return,
-                Some(_) => {}
-                None => std::future::pending().await,
+        if let Some(pressed) = &mut self.0 {
+            let quit = pressed.await.is_ok();
+            self.0 = None;
+            if quit {
+                return;
             }
         }
+        std::future::pending().await
     }
 }
