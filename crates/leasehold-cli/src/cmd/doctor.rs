@@ -125,3 +125,31 @@ const fn word(severity: Severity) -> &'static str {
         Severity::Danger => "danger",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_finding_decides() {
+        let profile = Profile::new("test", "here");
+        let code = |severities: &[Severity]| {
+            let finding = |severity: &Severity| Finding::new(*severity, "what", "do this");
+            let findings: Vec<_> = severities.iter().map(finding).collect();
+            Report::new(&profile, &findings, None).code()
+        };
+        assert_eq!(code(&[]), 0);
+        assert_eq!(code(&[Severity::Note]), 0);
+        assert_eq!(code(&[Severity::Warning, Severity::Note]), WARNING);
+        assert_eq!(code(&[Severity::Note, Severity::Danger, Severity::Warning]), DANGER);
+    }
+
+    #[test]
+    fn findings_come_with_their_advice() {
+        let profile = Profile::new("test", "here");
+        let findings = [Finding::new(Severity::Danger, "it \x1b[31mburns", "put it out")];
+        let page = Report::new(&profile, &findings, None).page();
+        assert!(page.contains("danger     it \\u{1b}[31mburns\n           put it out\n"), "{page}");
+        assert!(page.ends_with("self-test  failed\n\nverdict    danger\n"), "{page}");
+    }
+}
