@@ -62,7 +62,7 @@ impl Screen {
         let mut frame =
             if self.drawn > 0 { format!("\x1b[{}A\r", self.drawn) } else { "\r".into() };
         let width = columns(stdout());
-        lines.iter().for_each(|line| frame += &format!("{}\x1b[K\r\n", cut(line, width)));
+        lines.iter().for_each(|line| frame += &format!("{}\x1b[K\n", cut(line, width)));
         frame += "\x1b[J";
         self.drawn = lines.len();
         output::print(&frame)
