@@ -1,5 +1,7 @@
 //! The nouns that cross the border between the library and an engine.
 
+mod record;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +11,8 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::error::{Error, Result};
 use crate::name::Name;
+
+pub use record::{Expect, Record, Store, VALUE_MAX};
 
 /// The longest owner label in bytes.
 pub const LABEL_MAX: usize = 255;
@@ -323,6 +327,8 @@ pub struct Claim {
     /// Whether the library will renew it. A fixed lease ends after its ttl
     /// whatever else the client keeps alive.
     pub renewed: bool,
+    /// Whether the grant brings the record of the same name.
+    pub load: bool,
 }
 
 impl Claim {
@@ -338,6 +344,7 @@ impl Claim {
             stance: Stance::Try,
             fair: false,
             renewed: true,
+            load: false,
         }
     }
 }
@@ -364,13 +371,15 @@ pub struct Grant {
     pub sent_at: Moment,
     /// How the holder before ended.
     pub predecessor: Predecessor,
+    /// The record of the same name, if the claim asked for it and there is one.
+    pub record: Option<Record>,
 }
 
 impl Grant {
     /// A grant with no known predecessor.
     #[must_use]
     pub const fn new(fence: u64, ttl: Duration, sent_at: Moment) -> Self {
-        Self { fence, ttl, sent_at, predecessor: Predecessor::Unknown }
+        Self { fence, ttl, sent_at, predecessor: Predecessor::Unknown, record: None }
     }
 
     /// The same grant with what is known of the holder before.
@@ -485,7 +494,9 @@ pub(crate) fn rounded(span: Duration) -> Duration {
 pub enum Wake {
     /// The releaser handed the lease to this ticket, which has been told its
     /// place. The lease runs as long as the place would have: from the last
-    /// confirmed join or refresh.
+    /// confirmed join or refresh. It brings no record: the releaser does not
+    /// know who asked for one, so a holder that wants it loads it now, under
+    /// the lease, where nobody else changes it.
     Granted {
         /// The fencing token.
         fence: u64,
@@ -546,6 +557,10 @@ pub struct Ending {
     /// The holder did not let go by itself: its successor is told `Expired`, and
     /// a lock delay runs, where the engine has them.
     pub cut_off: bool,
+    /// A record to store in the same request, if the lease is still ours; it
+    /// expects [`Expect::Any`]. `AlreadyLost` means that it was not stored,
+    /// or, after a lost reply, that the first try has stored it.
+    pub store: Option<Store>,
 }
 
 impl Ending {
@@ -558,13 +573,19 @@ impl Ending {
     /// A release after which the name stays closed for `span`.
     #[must_use]
     pub const fn closed_for(span: Duration) -> Self {
-        Self { keep_closed: Some(span), cut_off: false }
+        Self { keep_closed: Some(span), cut_off: false, store: None }
     }
 
     /// The end of a lease that was taken from its holder for being late.
     #[must_use]
     pub const fn cut_off() -> Self {
-        Self { keep_closed: None, cut_off: true }
+        Self { keep_closed: None, cut_off: true, store: None }
+    }
+
+    /// A release that leaves a record, if the lease is still ours.
+    #[must_use]
+    pub const fn storing(store: Store) -> Self {
+        Self { keep_closed: None, cut_off: false, store: Some(store) }
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::Tenancy;
+#[cfg(feature = "records")]
+use crate::claim::Ticket;
 use crate::claim::{Mode, Predecessor, Released, Renewal};
 use crate::client::Client;
 use crate::clock::Moment;
@@ -242,6 +244,18 @@ impl Guard {
             Released::Released => Ok(()),
             Released::AlreadyLost => Err(lost(&name, &Loss::Expired)),
         }
+    }
+
+    /// Lease id, name and mode, for what is bound to the lease.
+    #[cfg(feature = "records")]
+    pub(crate) fn ticket(&self) -> Ticket {
+        self.hold().ticket()
+    }
+
+    /// Whether it was made by this client.
+    #[cfg(feature = "records")]
+    pub(crate) fn is_of(&self, client: &Arc<Client>) -> bool {
+        Arc::ptr_eq(&self._client, client)
     }
 
     const fn hold(&self) -> &Arc<Hold> {

@@ -47,6 +47,10 @@ pub use open::{Opening, open};
 pub use recipes::all::{All, Guards, LockAll};
 pub use recipes::asker::Lock;
 pub use recipes::mutex::Mutex;
+#[cfg(feature = "records")]
+pub use recipes::record::{Record, Swap, Versioned};
+#[cfg(feature = "records")]
+pub use recipes::records::{Change, Records, Watch};
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;
 
@@ -61,8 +65,15 @@ mod guide {
     struct FirstLock;
     #[doc = include_str!("../../../docs/guide/many-names.md")]
     struct ManyNames;
+    #[doc = include_str!("../../../docs/guide/observability.md")]
+    struct Observability;
     #[doc = include_str!("../../../docs/guide/read-write.md")]
     struct ReadWrite;
+    #[cfg(feature = "records")]
+    #[doc = include_str!("../../../docs/guide/records.md")]
+    struct Records;
+    #[doc = include_str!("../../../docs/guide/reentrancy.md")]
+    struct Reentrancy;
     #[doc = include_str!("../../../docs/guide/semaphore.md")]
     struct Semaphore;
 }

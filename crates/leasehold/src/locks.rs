@@ -9,6 +9,8 @@ use crate::client::Client;
 use crate::clock::{Clock, TestClock};
 use crate::connection::ConnectionEvents;
 use crate::core::Core;
+#[cfg(feature = "records")]
+use crate::engine::Records;
 use crate::engine::{
     Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
 };
@@ -279,6 +281,34 @@ impl Locks {
         self.wait_limit
     }
 
+    /// Where names without one live.
+    #[cfg(feature = "records")]
+    pub(crate) const fn own_namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// The engine's records, if it has them.
+    #[cfg(feature = "records")]
+    pub(crate) fn shelf(&self) -> Result<&dyn Records> {
+        self.client.core.engine.records().ok_or_else(|| {
+            let scheme = self.profile().scheme;
+            let text = format!("the {scheme} engine keeps no records; use one that does");
+            Error::new(ErrorKind::Unsupported, text)
+        })
+    }
+
+    /// Runs a task on home until it ends by itself.
+    #[cfg(feature = "records")]
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.client.core.home.spawn(task);
+    }
+
+    /// Whether a guard's lease is on this engine.
+    #[cfg(feature = "records")]
+    pub(crate) fn granted(&self, guard: &Guard) -> bool {
+        guard.is_of(&self.client)
+    }
+
     pub(crate) fn clock(&self) -> &Clock {
         &self.client.core.clock
     }
@@ -303,7 +333,7 @@ impl Locks {
     }
 
     /// Runs an engine's future where its runtime is.
-    async fn at_home<T: Send + 'static>(
+    pub(crate) async fn at_home<T: Send + 'static>(
         &self,
         task: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {

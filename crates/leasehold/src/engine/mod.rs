@@ -25,7 +25,7 @@
 mod events;
 pub(crate) mod inspect;
 pub mod profile;
-mod records;
+pub(crate) mod records;
 pub(crate) mod state;
 
 use std::fmt::Debug;
@@ -37,9 +37,10 @@ pub use inspect::{
     Target,
 };
 pub use profile::Profile;
-pub use records::{Expect, Record, RecordEvent, RecordEvents, Records, Store};
+pub use records::{PAGE_MAX, RecordEvent, RecordEvents, RecordListing, Records, Scope};
 
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+pub use crate::claim::{Expect, Record, Store};
 use crate::clock::Moment;
 use crate::error::Result;
 

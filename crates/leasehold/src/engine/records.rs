@@ -2,103 +2,291 @@
 
 use std::fmt::Debug;
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::BoxFuture;
-use crate::claim::LeaseId;
-use crate::error::Result;
+use super::{BoxFuture, Page};
+use crate::claim::{Record, Store};
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
-/// A value with its version. Versions of one name are never reused, not even
-/// after it was deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Record {
-    /// The value.
-    pub value: Vec<u8>,
-    /// Which writing of the name this is.
-    pub version: u64,
+/// The most records of one page.
+pub const PAGE_MAX: usize = 1000;
+/// A page ends once its values have this many bytes together.
+pub(crate) const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Which records to list or watch: one, or those below a path.
+///
+/// Names are paths of segments with `/` between them. A record is *below* a
+/// path if its name goes on after it with a slash; how deep is the number of
+/// segments that follow. `a/b` and `a/` (an empty segment) are one below `a`,
+/// `a/b/c` is two below; `ab` and `a` itself are not below it. The empty path
+/// is above everything. A slash at the end of a path changes nothing.
+///
+/// ```
+/// use leasehold::engine::Scope;
+/// use leasehold::{Name, Namespace};
+///
+/// let space = Namespace::default();
+/// let children = Scope::below(&space, "a", 1);
+/// let covers = |text: &str| children.covers(&Name::new(&space, text).unwrap());
+/// assert!(covers("a/b") && covers("a/"));
+/// assert!(!covers("a") && !covers("ab") && !covers("a/b/c"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    namespace: Namespace,
+    /// The name itself, or what all names start with.
+    root: Arc<str>,
+    depth: usize,
 }
 
-impl Record {
-    /// A value in this version.
+impl Scope {
+    /// This record alone.
     #[must_use]
-    pub const fn new(value: Vec<u8>, version: u64) -> Self {
-        Self { value, version }
+    pub fn name(name: &Name) -> Self {
+        Self { namespace: name.namespace().clone(), root: name.as_str().into(), depth: 0 }
+    }
+
+    /// The records below `path`, at most `depth` segments deep: 1 for direct
+    /// children, `usize::MAX` for all, 0 for the record at the path itself.
+    #[must_use]
+    pub fn below(namespace: &Namespace, path: &str, depth: usize) -> Self {
+        let closed = depth == 0 || path.is_empty() || path.ends_with('/');
+        let root = if closed { path.into() } else { format!("{path}/").into() };
+        Self { namespace: namespace.clone(), root, depth }
+    }
+
+    /// Where its records live.
+    #[must_use]
+    pub const fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// What all names in scope start with; at depth 0, the name.
+    #[must_use]
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// How many segments below the root.
+    #[must_use]
+    pub const fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Whether a record is in scope.
+    #[must_use]
+    pub fn covers(&self, name: &Name) -> bool {
+        *name.namespace() == self.namespace && self.reaches(name.as_str())
+    }
+
+    fn reaches(&self, text: &str) -> bool {
+        match text.strip_prefix(&*self.root) {
+            Some(rest) if self.depth == 0 => rest.is_empty(),
+            Some(rest) => rest.bytes().filter(|byte| *byte == b'/').count() < self.depth,
+            None => false,
+        }
+    }
+
+    /// Where a walk in byte order goes from `text`, which starts with the root:
+    /// `None` if it is in scope, otherwise past everything that is too deep.
+    pub(crate) fn leap(&self, text: &str) -> Option<String> {
+        if self.reaches(text) {
+            return None;
+        }
+        let rest = &text[self.root.len()..];
+        let slash = rest.match_indices('/').nth(self.depth.saturating_sub(1));
+        let end = self.root.len() + slash.map_or(rest.len(), |(at, _)| at);
+        // What begins with the text and a slash ends before the text and a 0.
+        Some(format!("{}0", &text[..end]))
     }
 }
 
-/// What must be there for a write to happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// Nothing.
-    Absent,
-    /// This version.
-    Version(u64),
-    /// Anything or nothing.
-    Any,
+/// One page of records, by name in byte order.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RecordListing {
+    /// The records of this page.
+    pub records: Vec<(Name, Record)>,
+    /// Whether more may follow.
+    pub more: bool,
 }
 
-/// A write of one record.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Store {
-    /// Under which name.
-    pub name: Name,
-    /// What must be there before.
-    pub expect: Expect,
-    /// The new value, or `None` to delete.
-    pub value: Option<Vec<u8>>,
-    /// How long the value stays.
-    pub ttl: Option<Duration>,
-    /// A held lease; the value goes when the lease does.
-    pub bound_to: Option<LeaseId>,
+impl RecordListing {
+    /// A page.
+    #[must_use]
+    pub const fn new(records: Vec<(Name, Record)>, more: bool) -> Self {
+        Self { records, more }
+    }
 }
 
 /// A change of a watched record.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordEvent {
     /// It has a new value.
     Stored(Name, Record),
-    /// It was deleted or its time was up.
+    /// It was deleted, its time was up, or the lease it was bound to ended.
     Deleted(Name),
     /// Changes may have been missed: load again.
     Resync,
 }
 
-/// Changes of watched records, in order.
+/// Changes of watched records, in the order they were made: each of them, or a
+/// [`RecordEvent::Resync`] in place of those that are missing.
 pub trait RecordEvents: Debug + Send {
-    /// The next change; `None` once the engine is closed.
+    /// The next change; `None` once the engine is closed. May be dropped at
+    /// any point: what it has not returned comes with the next call.
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>>;
 }
 
 /// Versioned values under names, for optimistic updates and for what recipes
 /// have to remember.
+///
+/// A record and a lease may have the same name and do not know of each other.
+/// Every change of a record, its end included, draws a version larger than all
+/// before in its namespace.
 pub trait Records: Debug + Send + Sync {
-    /// The value and version of one name.
+    /// The value and version of one name. What has expired, or was bound to a
+    /// lease that has ended, is not there.
     fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>>;
 
     /// Writes if the expectation holds: `Ok(Ok(version))`, or `Ok(Err(found))`
-    /// with what is there instead.
+    /// with what is there instead. `NotHeld` if it is to be bound to a lease
+    /// that is not held.
+    ///
+    /// Not idempotent: after a lost reply, load before writing again.
     fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>>;
 
-    /// Adds to a number and returns the new maximum; a missing one is zero.
+    /// Adds to a number and returns the new one: the largest number of the
+    /// range that is now the caller's. A missing number is zero. The value is
+    /// the number in decimal digits; ttl and binding stay as they are.
+    ///
+    /// `Invalid`, and nothing changes, if the value is no such number or the
+    /// sum does not fit into 64 bits.
     fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>>;
 
-    /// All records below a prefix, at most `depth` slashes deep.
-    fn list(
-        &self,
-        namespace: Namespace,
-        prefix: String,
-        depth: usize,
-    ) -> BoxFuture<Result<Vec<(Name, Record)>>>;
+    /// One page of the records in scope, each as it was at one moment. A page
+    /// may be shorter than asked for: it ends after 1,000 records or 4 MiB.
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>>;
 
-    /// Changes below a prefix, at most `depth` slashes deep, from now on.
-    fn watch(
-        &self,
-        namespace: Namespace,
-        prefix: String,
-        depth: usize,
-    ) -> BoxFuture<Result<Box<dyn RecordEvents>>>;
+    /// Changes of the records in scope, from the moment it answers.
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>>;
+}
+
+/// The sum that [`Records::add`] stores.
+pub(crate) fn sum(name: &Name, found: Option<&Record>, amount: u64) -> Result<u64> {
+    let Some(record) = found else { return Ok(amount) };
+    let number = std::str::from_utf8(&record.value).ok().and_then(|text| text.parse::<u64>().ok());
+    let error = match number.map(|number| number.checked_add(amount)) {
+        Some(Some(sum)) => return Ok(sum),
+        Some(None) => "the sum does not fit into 64 bits; nothing was added",
+        None => "the value is no number; nothing was added",
+    };
+    Err(Error::invalid(error).with("record", name))
+}
+
+/// A record cannot be bound to what is not held.
+pub(crate) fn not_held(store: &Store) -> Error {
+    let message = "the lease that the record is to be bound to is not held; nothing was stored";
+    Error::new(ErrorKind::NotHeld, message).with("record", &store.name)
+}
+
+/// A page as it is filled, until it is long or heavy enough.
+#[derive(Debug)]
+pub(crate) struct PageInProgress {
+    most: usize,
+    bytes: usize,
+    listing: RecordListing,
+}
+
+impl PageInProgress {
+    pub(crate) fn new(page: &Page) -> Self {
+        Self { most: page.size.clamp(1, PAGE_MAX), bytes: 0, listing: RecordListing::default() }
+    }
+
+    /// Adds a record; false if the page is full without it.
+    pub(crate) fn add(&mut self, name: Name, record: Record) -> bool {
+        let count = self.listing.records.len();
+        let full = count >= self.most || self.bytes + record.value.len() > PAGE_BYTES;
+        if count > 0 && full {
+            self.listing.more = true;
+            return false;
+        }
+        self.bytes += record.value.len();
+        self.listing.records.push((name, record));
+        true
+    }
+
+    pub(crate) fn done(self) -> RecordListing {
+        self.listing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn scope(path: &str, depth: usize) -> Scope {
+        Scope::below(&Namespace::default(), path, depth)
+    }
+
+    #[test]
+    fn depth_counts_the_segments_that_follow() {
+        let names = ["%", "_", "a", "a/", "a//", "a/b", "a/b/c", "ab", "ab/c"];
+        let seen = |path: &str, depth: usize| -> Vec<&str> {
+            let scope = scope(path, depth);
+            names.into_iter().filter(|name| scope.reaches(name)).collect()
+        };
+        assert_eq!(seen("a", 0), ["a"]);
+        assert_eq!(seen("a", 1), ["a/", "a/b"]);
+        assert_eq!(seen("a/", 1), seen("a", 1));
+        assert_eq!(seen("a", 2), ["a/", "a//", "a/b", "a/b/c"]);
+        assert_eq!(seen("a", usize::MAX), seen("a", 2));
+        assert_eq!(seen("", 1), ["%", "_", "a", "ab"]);
+        assert_eq!(seen("", usize::MAX), names);
+        assert_eq!(seen("a//", 1), ["a//"]);
+        assert!(seen("%", 9).is_empty() && seen("_", 9).is_empty());
+    }
+
+    #[test]
+    fn adding_to_what_is_no_number_or_too_large_changes_nothing() {
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let add = |text: &str, amount| sum(&name, Some(&Record::new(text.into(), 1)), amount);
+        assert_eq!(add("41", 1).unwrap(), 42);
+        assert_eq!(sum(&name, None, 7).unwrap(), 7);
+        assert!(add("18446744073709551615", 1).unwrap_err().to_string().contains("64 bits"));
+        for text in ["", "x", "-1", "1.5", "\"1\""] {
+            assert!(add(text, 1).unwrap_err().to_string().contains("no number"), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_leap_misses_nothing_and_gets_ahead(
+            mut names in proptest::collection::btree_set("[a/0]{1,6}", 1..60),
+            path in "[a/]{0,3}",
+            depth in 1_usize..4,
+        ) {
+            let scope = scope(&path, depth);
+            let wanted: Vec<String> =
+                names.iter().filter(|name| scope.reaches(name)).cloned().collect();
+            let mut found = Vec::new();
+            names = names.split_off(scope.root());
+            while let Some(name) = names.first().cloned() {
+                if !name.starts_with(scope.root()) {
+                    break;
+                }
+                let from = scope.leap(&name).unwrap_or_else(|| {
+                    found.push(name.clone());
+                    format!("{name}\0")
+                });
+                prop_assert!(from > name);
+                names = names.split_off(&from);
+            }
+            prop_assert_eq!(found, wanted);
+        }
+    }
 }

@@ -49,8 +49,9 @@ pub(crate) enum Verb {
     Convert { id: LeaseId, to: Mode },
     /// Take leases away.
     Evict { target: Target, remark: Arc<str> },
+    /// Something is to go when this lease ends, however it ends.
+    Bind { id: LeaseId },
     /// Let time pass.
-    #[cfg(any(feature = "sqlite", test))]
     Tick,
 }
 
@@ -74,7 +75,6 @@ pub(crate) enum Answer {
     /// These leases were taken away.
     Evicted(Vec<LeaseId>),
     /// Time has passed.
-    #[cfg(any(feature = "sqlite", test))]
     Ticked,
 }
 
@@ -85,6 +85,8 @@ pub(crate) enum Effect {
     HandedOver { id: LeaseId, session: SessionId, fence: u64, predecessor: Predecessor },
     /// This lease was taken away.
     Evicted { id: LeaseId, session: SessionId },
+    /// This lease, to which something is bound, has ended.
+    Ended { id: LeaseId },
 }
 
 impl Answer {
@@ -179,6 +181,9 @@ struct Lease {
     seat: Seat,
     fence: u64,
     predecessor: Predecessor,
+    /// Whether anything goes with it.
+    #[cfg_attr(feature = "sqlite", serde(default, skip_serializing_if = "std::ops::Not::not"))]
+    bound: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,8 +199,8 @@ struct Ended {
 
 /// Takes one step. `fence` is the last fence given out in the namespace.
 pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) -> Step {
-    state.expire(now);
-    let mut hand = Hand { state, now, fence, effects: Vec::new() };
+    let effects = state.expire(now);
+    let mut hand = Hand { state, now, fence, effects };
     // Whoever leaves the queue is not served first: it would stand between a
     // holder that died and the next one, who must hear of it.
     if !matches!(verb, Verb::Release { .. }) {
@@ -207,7 +212,7 @@ pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) 
         Verb::Release { id, ending } => hand.release(id, &ending),
         Verb::Convert { id, to } => hand.convert(id, to),
         Verb::Evict { target, remark } => hand.evict(target, &remark),
-        #[cfg(any(feature = "sqlite", test))]
+        Verb::Bind { id } => hand.bind(id),
         Verb::Tick => Answer::Ticked,
     };
     hand.serve_queue();
@@ -238,7 +243,8 @@ impl Hand<'_> {
         *self.fence += 1;
         seat.since = self.now;
         let predecessor = self.state.last.as_ref().map_or(Predecessor::None, |last| last.how);
-        self.state.holders.push(Lease { seat, fence: *self.fence, predecessor });
+        let lease = Lease { seat, fence: *self.fence, predecessor, bound: false };
+        self.state.holders.push(lease);
         (*self.fence, predecessor)
     }
 
@@ -312,7 +318,7 @@ impl Hand<'_> {
                 self.state.closed_until = self.state.closed_until.max(now.after(closed));
             }
             let how = if ending.cut_off { Predecessor::Expired } else { Predecessor::Released };
-            self.state.end(lease, how, now, None);
+            self.effects.extend(self.state.end(lease, how, now, None));
             return Answer::Released;
         }
         let before = self.state.queue.len();
@@ -334,6 +340,13 @@ impl Hand<'_> {
         }
     }
 
+    fn bind(&mut self, id: LeaseId) -> Answer {
+        let now = self.now;
+        let Some(lease) = self.state.holder_mut(id) else { return Answer::Gone };
+        lease.bound = true;
+        Answer::Held { ttl: lease.seat.expires.since(now) }
+    }
+
     fn evict(&mut self, target: Target, remark: &Arc<str>) -> Answer {
         let hit = |lease: &mut Lease| match target {
             Target::Fence(fence) => lease.fence == fence,
@@ -345,7 +358,8 @@ impl Hand<'_> {
         for lease in evicted {
             let (id, session) = (lease.seat.id, lease.seat.session);
             self.effects.push(Effect::Evicted { id, session });
-            self.state.end(lease, Predecessor::Evicted, self.now, Some(Arc::clone(remark)));
+            let remark = Some(Arc::clone(remark));
+            self.effects.extend(self.state.end(lease, Predecessor::Evicted, self.now, remark));
         }
         if target == Target::All {
             self.state.closed_until = Moment::default();
@@ -381,16 +395,23 @@ impl State {
         self.holders.iter().find(|lease| lease.seat.id == id).map(|lease| lease.held(now))
     }
 
-    fn expire(&mut self, now: Moment) {
+    /// Whether this lease is held now.
+    pub(crate) fn holds(&self, id: LeaseId, now: Moment) -> bool {
+        self.holders.iter().any(|lease| lease.seat.id == id && lease.seat.expires > now)
+    }
+
+    fn expire(&mut self, now: Moment) -> Vec<Effect> {
         let lapsed = self.holders.extract_if(.., |lease| lease.seat.expires <= now);
         let mut lapsed: Vec<Lease> = lapsed.collect();
         lapsed.sort_by_key(|lease| lease.seat.ended(now));
+        let mut effects = Vec::new();
         for lease in lapsed {
             let at = lease.seat.ended(now);
             self.closed_until = self.closed_until.max(at.after(lease.seat.delay));
-            self.end(lease, Predecessor::Expired, at, None);
+            effects.extend(self.end(lease, Predecessor::Expired, at, None));
         }
         self.queue.retain(|seat| seat.expires > now);
+        effects
     }
 
     fn holder_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
@@ -436,7 +457,15 @@ impl State {
         ends.min().unwrap_or_default().max(self.closed_until)
     }
 
-    fn end(&mut self, lease: Lease, how: Predecessor, at: Moment, remark: Option<Arc<str>>) {
+    /// Remembers how a lease ended; says so if anything is bound to it.
+    fn end(
+        &mut self,
+        lease: Lease,
+        how: Predecessor,
+        at: Moment,
+        remark: Option<Arc<str>>,
+    ) -> Option<Effect> {
+        let ended = lease.bound.then_some(Effect::Ended { id: lease.seat.id });
         let unclean = |last: &Ended| last.how != Predecessor::Released;
         if lease.seat.mode == Mode::Read
             && how == Predecessor::Released
@@ -444,11 +473,12 @@ impl State {
         {
             // A reader repairs nothing: the next writer must still hear that
             // the last one died.
-            return;
+            return ended;
         }
         let linger = LINGER.max(lease.seat.ttl.saturating_mul(2));
         self.last =
             Some(Ended { owner: lease.seat.owner, fence: lease.fence, how, at, remark, linger });
+        ended
     }
 }
 

@@ -1,15 +1,20 @@
 //! The memory engine: the pure core under a mutex; the executable
 //! specification of what every other engine does.
 
+mod cabinet;
+mod feed;
+mod records;
+
 use std::collections::{HashMap, VecDeque};
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use self::cabinet::Cabinet;
 use crate::claim::{
-    Busy, Claim, Ending, LeaseId, Mode, Predecessor, Refresh, Released, Renewal, Ticket, Verdict,
-    Wake,
+    Busy, Claim, Ending, LeaseId, Mode, Predecessor, Refresh, Released, Renewal, Store, Ticket,
+    Verdict, Wake,
 };
 use crate::clock::{Clock, Moment, wall_micros};
 use crate::engine::profile::{self, Fencing, Grants, Order, Reach, Timekeeper, WakeUp};
@@ -36,6 +41,8 @@ struct Shelf {
     /// The names that may be forgotten one day, each at most once.
     idle: VecDeque<(Moment, Name)>,
     bells: HashMap<LeaseId, Bell>,
+    cabinet: Cabinet,
+    /// The last fence and the last version: one counter for both.
     fence: u64,
 }
 
@@ -71,6 +78,7 @@ impl Memory {
             names: HashMap::new(),
             idle: VecDeque::new(),
             bells: HashMap::new(),
+            cabinet: Cabinet::default(),
             // Fences of an earlier run may be stored in some resource.
             fence: wall_micros(),
         };
@@ -106,20 +114,36 @@ impl Shelf {
             slot.listed = true;
             self.idle.push_back((at, name.clone()));
         }
-        done.effects.into_iter().for_each(|effect| self.ring(&effect));
+        done.effects.into_iter().for_each(|effect| self.follow_up(&effect));
         done.answer
     }
 
-    fn ring(&mut self, effect: &Effect) {
-        if let Effect::HandedOver { id, fence, predecessor, .. } = effect {
-            let bell = self.bells.entry(*id).or_default();
-            bell.grant = Some((*fence, *predecessor));
-            bell.rings.notify_one();
+    fn follow_up(&mut self, effect: &Effect) {
+        match effect {
+            Effect::HandedOver { id, fence, predecessor, .. } => {
+                let bell = self.bells.entry(*id).or_default();
+                bell.grant = Some((*fence, *predecessor));
+                bell.rings.notify_one();
+            }
+            Effect::Ended { id } => self.fence += self.cabinet.unbind(*id),
+            Effect::Evicted { .. } => {}
         }
+    }
+
+    /// Stores what a release brings along, if it still has the right to.
+    fn store_at_the_end(&mut self, ticket: &Ticket, store: Store, now: Moment) -> Result<()> {
+        store.check_as_ending(ticket)?;
+        let state = self.names.get(&ticket.name).map(|slot| &slot.state);
+        if state.is_some_and(|state| state.holds(ticket.id, now)) {
+            // It expects nothing, so there is no conflict to speak of.
+            self.store(store, now).map(drop)?;
+        }
+        Ok(())
     }
 
     /// Forgets a few names that have been free for long enough.
     fn forget(&mut self, now: Moment) {
+        self.fence += self.cabinet.lapse(now);
         for _ in 0..2 {
             let Some((at, name)) = self.idle.front().filter(|(at, _)| *at <= now).cloned() else {
                 return;
@@ -162,10 +186,13 @@ impl Engine for Memory {
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        let Ticket { id, name, .. } = claim.ticket.clone();
-        let (answer, now) = self.step(&name, Verb::Acquire { claim: Box::new(claim), session: 0 });
-        let verdict = answer.into_verdict(now);
-        let mut shelf = self.shelf();
+        let (Ticket { id, name, .. }, load) = (claim.ticket.clone(), claim.load);
+        let (now, mut shelf) = (self.clock.now(), self.shelf());
+        let verb = Verb::Acquire { claim: Box::new(claim), session: 0 };
+        let mut verdict = shelf.step(&name, verb, now).into_verdict(now);
+        if let (Ok(Verdict::Granted(grant)), true) = (&mut verdict, load) {
+            grant.record = shelf.record(&name, now).cloned();
+        }
         match &verdict {
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {
                 shelf.bells.entry(id).or_default();
@@ -205,10 +232,15 @@ impl Engine for Memory {
         Box::pin(ready(tickets.into_iter().map(&mut renew).collect()))
     }
 
-    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+    fn release(&self, ticket: Ticket, mut ending: Ending) -> BoxFuture<Result<Released>> {
+        let (now, mut shelf) = (self.clock.now(), self.shelf());
+        let stored = ending.store.take().map(|it| shelf.store_at_the_end(&ticket, it, now));
+        if let Some(Err(error)) = stored {
+            return Box::pin(ready(Err(error)));
+        }
         let verb = Verb::Release { id: ticket.id, ending };
-        let (answer, _) = self.step(&ticket.name, verb);
-        self.shelf().bells.remove(&ticket.id);
+        let answer = shelf.step(&ticket.name, verb, now);
+        shelf.bells.remove(&ticket.id);
         Box::pin(ready(answer.into_released()))
     }
 
@@ -245,11 +277,12 @@ impl Engine for Memory {
     }
 
     fn records(&self) -> Option<&dyn Records> {
-        None
+        Some(self)
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
         self.bus.close();
+        self.shelf().cabinet.close();
         Box::pin(ready(Ok(())))
     }
 }

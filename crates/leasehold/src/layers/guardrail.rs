@@ -19,6 +19,15 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub(crate) struct Guardrail(pub(crate) Arc<dyn Engine>);
 
+impl Guardrail {
+    fn check_records(&self, needed: bool) -> Result<()> {
+        if !needed || self.0.records().is_some() {
+            return Ok(());
+        }
+        Err(unsupported(self.profile(), "keeps no records"))
+    }
+}
+
 /// Refuses a claim that this engine could never grant as asked.
 fn check(claim: &Claim, profile: &Profile) -> Result<()> {
     claim.ticket.mode.check()?;
@@ -82,7 +91,7 @@ impl Engine for Guardrail {
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        match check(&claim, self.profile()) {
+        match check(&claim, self.profile()).and_then(|()| self.check_records(claim.load)) {
             Ok(()) => self.0.acquire(claim),
             Err(error) => Box::pin(ready(Err(error))),
         }
@@ -97,6 +106,9 @@ impl Engine for Guardrail {
     }
 
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        if let Err(error) = self.check_records(ending.store.is_some()) {
+            return Box::pin(ready(Err(error)));
+        }
         self.0.release(ticket, ending)
     }
 

@@ -3,5 +3,9 @@
 pub(crate) mod all;
 pub(crate) mod asker;
 pub(crate) mod mutex;
+#[cfg(feature = "records")]
+pub(crate) mod record;
+#[cfg(feature = "records")]
+pub(crate) mod records;
 pub(crate) mod rwlock;
 pub(crate) mod semaphore;

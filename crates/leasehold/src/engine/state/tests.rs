@@ -149,7 +149,7 @@ impl Desk {
     fn handed_over(&self) -> Vec<u8> {
         let to = |effect: &Effect| match effect {
             Effect::HandedOver { id, .. } => Some(client(*id)),
-            Effect::Evicted { .. } => None,
+            Effect::Evicted { .. } | Effect::Ended { .. } => None,
         };
         self.told.iter().filter_map(to).collect()
     }
@@ -640,6 +640,62 @@ mod conversion {
         desk.ask(B, Write);
         assert_eq!(desk.convert(B, Read), Answer::Gone);
         assert_eq!(desk.at(30).convert(A, Read), Answer::Gone);
+    }
+}
+
+mod binding {
+    use super::*;
+
+    const ENDED: [Effect; 1] = [Effect::Ended { id: LeaseId::from_bits(A as u128) }];
+
+    fn bound() -> Desk {
+        let mut desk = Desk::default();
+        desk.ask_for(A, Exclusive, 30);
+        assert_eq!(desk.step(Verb::Bind { id: id(A) }), held(30));
+        assert!(desk.told.is_empty());
+        desk
+    }
+
+    #[test]
+    fn is_told_when_the_lease_is_released() {
+        let mut desk = bound();
+        desk.release(A);
+        assert_eq!(desk.told, ENDED);
+    }
+
+    #[test]
+    fn is_told_to_whoever_notices_that_the_lease_expired() {
+        let mut desk = bound();
+        desk.at(29).attempt(B, Exclusive);
+        assert!(desk.told.is_empty());
+        desk.at(30).attempt(B, Exclusive);
+        assert_eq!(desk.told, ENDED);
+    }
+
+    #[test]
+    fn is_told_after_an_eviction() {
+        let mut desk = bound();
+        desk.evict(Target::All);
+        assert!(desk.told.contains(&ENDED[0]));
+    }
+
+    #[test]
+    fn outlives_a_conversion() {
+        let mut desk = Desk::default();
+        desk.ask(A, Write);
+        desk.step(Verb::Bind { id: id(A) });
+        desk.convert(A, Read);
+        assert!(desk.told.is_empty());
+        desk.release(A);
+        assert_eq!(desk.told, ENDED);
+    }
+
+    #[test]
+    fn takes_a_lease_that_is_held() {
+        let mut desk = bound();
+        desk.ask(B, Exclusive);
+        assert_eq!(desk.step(Verb::Bind { id: id(B) }), Answer::Gone, "it only waits");
+        assert_eq!(desk.at(30).step(Verb::Bind { id: id(A) }), Answer::Gone);
     }
 }
 
@@ -1302,7 +1358,7 @@ mod lives {
         fn assert_fences(&mut self, before: &Desk, after: &Desk, answer: &Answer) {
             let handed = after.told.iter().filter_map(|effect| match effect {
                 Effect::HandedOver { fence, .. } => Some(*fence),
-                Effect::Evicted { .. } => None,
+                Effect::Evicted { .. } | Effect::Ended { .. } => None,
             });
             let mut fences: Vec<u64> = handed.collect();
             if let Answer::Granted { fence, .. } = answer

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 
 use super::roster::{ClientId, Roster};
 use super::tickets::Tickets;
+use super::watch::Watchers;
 use crate::claim::{LeaseId, Predecessor};
 use crate::clock::Clock;
 use crate::engine::{Bus, Event, Loss};
@@ -32,6 +33,8 @@ pub(super) enum Message {
     Handed { lease: LeaseId, fence: u64, predecessor: Predecessor },
     /// This lease was taken away.
     Evicted { lease: LeaseId, why: Why },
+    /// A watched record has changed.
+    Changed,
 }
 
 /// Who took a lease away, and why.
@@ -48,10 +51,11 @@ impl From<Why> for Loss {
 }
 
 /// Where messages to this client arrive.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Inbox {
     pub(super) tickets: Arc<Tickets>,
     pub(super) bus: Arc<Bus>,
+    pub(super) watchers: Arc<Watchers>,
 }
 
 impl Inbox {
@@ -61,6 +65,7 @@ impl Inbox {
                 self.tickets.hand(lease, fence, predecessor);
             }
             Message::Evicted { lease, why } => self.lost(lease, why.into()),
+            Message::Changed => self.watchers.ring(),
         }
     }
 

@@ -114,6 +114,14 @@ impl Desk {
         })
     }
 
+    /// Has it done, without anyone waiting for it, and after everything that
+    /// was asked before: whoever leaves must not overtake its own coming.
+    pub(super) fn tell<A: Act>(&self, act: A) {
+        let (reply, _) = oneshot::channel();
+        // If the store is closed there is nothing left to do.
+        let _ = self.posts.send(Post::Work(Box::new(Asked { act, answer: None, reply })));
+    }
+
     fn hand_in(&self, work: Box<dyn Work>) -> Result<()> {
         let post = match self.counter.serve(work) {
             Ok(false) => return Ok(()),

@@ -10,6 +10,7 @@ use super::roster::{ClientId, Life, Roster};
 use super::session::{Mine, Session};
 use super::tickets::Tickets;
 use crate::clock::{Moment, wall_micros};
+use crate::engine::Scope;
 use crate::engine::state::{Answer, Effect, SessionId, State, Verb, step};
 use crate::error::{Error, ErrorKind};
 use crate::name::{Name, Namespace};
@@ -31,6 +32,8 @@ pub(super) struct Ledger<'a> {
     /// Sessions that are newer here than in their rows.
     pub(super) unsaved: HashSet<SessionId>,
     living: HashSet<ClientId>,
+    /// Who watches records, by namespace.
+    pub(super) listeners: HashMap<Namespace, Vec<(ClientId, Scope)>>,
 }
 
 /// What a transaction has done that others have to hear of, once it stands.
@@ -39,7 +42,9 @@ pub(super) struct Deeds {
     pub(super) effects: Vec<(ClientId, Effect)>,
     pub(super) evictions: Vec<(ClientId, super::bell::Message)>,
     pub(super) buried: Vec<ClientId>,
-    /// When the first of the names that were written may be forgotten.
+    /// Who watches a record that was changed.
+    pub(super) rung: HashSet<ClientId>,
+    /// When the first of what was written may be forgotten.
     pub(super) forget_at: Option<Moment>,
 }
 
@@ -76,6 +81,7 @@ impl<'a> Ledger<'a> {
             sessions: HashMap::new(),
             unsaved: HashSet::new(),
             living: HashSet::new(),
+            listeners: HashMap::new(),
         }
     }
 
@@ -108,7 +114,13 @@ impl<'a> Ledger<'a> {
         let fence = self.fence(page.name.namespace())?;
         let step = step(&mut page.state, verb, now, &mut fence.last);
         for effect in step.effects {
-            let (Effect::HandedOver { session, .. } | Effect::Evicted { session, .. }) = effect;
+            let session = match effect {
+                Effect::HandedOver { session, .. } | Effect::Evicted { session, .. } => session,
+                Effect::Ended { id } => {
+                    self.unbind(id)?;
+                    continue;
+                }
+            };
             let client = self.session(session)?.map_or(0, |session| session.client);
             self.deeds.effects.push((client, effect));
         }
@@ -127,6 +139,18 @@ impl<'a> Ledger<'a> {
         self.fences.get_mut(namespace).ok_or_else(|| Fault::Refused(lost_page()))
     }
 
+    /// A new version: it comes from the same counter as the fences.
+    pub(super) fn draw(&mut self, namespace: &Namespace) -> Trial<u64> {
+        let fence = self.fence(namespace)?;
+        fence.last += 1;
+        Ok(fence.last)
+    }
+
+    /// Makes sure that somebody cleans up at `at`.
+    pub(super) fn plan(&mut self, at: Option<Moment>) {
+        self.deeds.forget_at = self.deeds.forget_at.into_iter().chain(at).min();
+    }
+
     /// Writes a name back, if it has changed.
     pub(super) fn save(&mut self, mut page: Page) -> Trial<()> {
         let (watch, forget_at) = (page.state.sessions().next(), page.state.forget_at());
@@ -139,9 +163,7 @@ impl<'a> Ledger<'a> {
         if page.text.as_ref() == Some(&text) {
             return Ok(());
         }
-        if let Some(at) = forget_at {
-            self.deeds.forget_at = Some(self.deeds.forget_at.map_or(at, |first| first.min(at)));
-        }
+        self.plan(forget_at);
         self.write(&page.name, &text, forget_at, watch)
     }
 
@@ -240,6 +262,7 @@ impl<'a> Ledger<'a> {
         self.db.prepare_cached(END)?.execute(params![int(client), at(now)])?;
         let known = self.sessions.values_mut().flatten().filter(|s| s.client == client);
         known.for_each(|session| session.expires = session.expires.min(now));
+        self.leave_watchers(client)?;
         self.deeds.buried.push(client);
         Ok(true)
     }

@@ -9,6 +9,7 @@
 //!   and what closes when it dies.
 
 mod bell;
+mod changes;
 mod checkup;
 mod counter;
 mod fault;
@@ -16,6 +17,7 @@ mod host;
 mod job;
 mod ledger;
 mod open;
+mod records;
 mod roster;
 mod schema;
 mod session;
@@ -27,6 +29,7 @@ mod tickets;
 mod verbs;
 mod vigil;
 mod wait;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,19 +46,26 @@ use self::counter::{Counter, Opened};
 use self::fault::error;
 use self::host::Host;
 use self::job::{Desk, Post};
-use self::verbs::{Acquire, Convert, Evict, Inspect, Release, Renew};
+use self::verbs::{
+    Acquire, AddRecord, Convert, Evict, Inspect, ListRecords, LoadRecord, Release, Renew,
+    StoreRecord,
+};
 use self::vigil::Vigil;
 use self::wait::Lounge;
-use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+use self::watch::Watching;
+use crate::claim::{
+    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{
     Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
 };
 use crate::engine::{
-    BoxFuture, Bus, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
-    Selector,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
+    RecordListing, Records, Scope, Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
 use crate::url::Url;
 
 /// How to open a store.
@@ -126,14 +136,14 @@ struct Sqlite {
     profile: Profile,
     path: PathBuf,
     lounge: Lounge,
-    bus: Arc<Bus>,
+    inbox: Inbox,
     listener: AbortHandle,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Sqlite {
     async fn open(options: SqliteOptions, clock: Clock) -> Result<Self> {
-        let inbox = Inbox { tickets: Arc::default(), bus: Arc::new(Bus::new()) };
+        let inbox = Inbox::default();
         let counter = Counter::default();
         let (desk, posts) = Desk::new(counter.clone());
         let (path, poll) = (options.path.clone(), options.poll);
@@ -147,24 +157,33 @@ impl Sqlite {
         let listen = bell::listen(socket, inbox.clone());
         let listener = home.spawn(listen).abort_handle();
         let vigil = Arc::new(Vigil::new(home.clone(), desk.clone(), roster));
-        let lounge = Lounge { home, clock, desk, tickets: inbox.tickets, vigil, poll };
+        let lounge = Lounge {
+            home,
+            clock,
+            desk,
+            tickets: Arc::clone(&inbox.tickets),
+            vigil,
+            watchers: Arc::clone(&inbox.watchers),
+            poll,
+        };
         let thread = Arc::new(Mutex::new(Some(thread)));
         let profile = profile(&path);
-        Ok(Self { profile, path, lounge, bus: inbox.bus, listener, thread })
+        Ok(Self { profile, path, lounge, inbox, listener, thread })
     }
 
     /// Ends the tasks on home.
     fn quiet(&self) {
         self.listener.abort();
         self.lounge.vigil.close();
-        self.bus.close();
+        self.inbox.bus.close();
+        self.inbox.watchers.close();
     }
 
     fn stop(&self, post: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> Post) -> BoxFuture<()> {
         self.quiet();
         let stopped = self.lounge.desk.post(post);
         let thread = Arc::clone(&self.thread);
-        let tickets = Arc::clone(&self.lounge.tickets);
+        let tickets = Arc::clone(&self.inbox.tickets);
         Box::pin(async move {
             stopped.await;
             tickets.close();
@@ -221,8 +240,7 @@ impl Engine for Sqlite {
     }
 
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
-        let (count, bus) = (tickets.len(), Arc::clone(&self.bus));
-        let inbox = Inbox { tickets: Arc::clone(&self.lounge.tickets), bus };
+        let (count, inbox) = (tickets.len(), self.inbox.clone());
         let renewed = self.lounge.desk.ask(Renew::new(tickets));
         Box::pin(async move {
             match renewed.await {
@@ -244,7 +262,7 @@ impl Engine for Sqlite {
     }
 
     fn events(&self) -> Events {
-        self.bus.subscribe()
+        self.inbox.bus.subscribe()
     }
 
     fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
@@ -260,7 +278,7 @@ impl Engine for Sqlite {
     }
 
     fn records(&self) -> Option<&dyn Records> {
-        None
+        Some(self)
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
@@ -268,6 +286,32 @@ impl Engine for Sqlite {
         Box::pin(async move {
             stopped.await;
             Ok(())
+        })
+    }
+}
+
+impl Records for Sqlite {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        self.lounge.desk.ask(LoadRecord(name))
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        self.lounge.desk.ask(StoreRecord(store))
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        self.lounge.desk.ask(AddRecord(name, amount))
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        self.lounge.desk.ask(ListRecords { scope, page })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        let lounge = self.lounge.clone();
+        Box::pin(async move {
+            let watching = Watching::start(lounge, scope).await?;
+            Ok(Box::new(watching) as Box<dyn RecordEvents>)
         })
     }
 }

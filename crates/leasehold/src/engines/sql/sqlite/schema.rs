@@ -14,7 +14,7 @@ use crate::name::Name;
 /// "LsHd": how SQLite files say whose they are.
 pub(super) const APPLICATION: i32 = 0x4c73_4864;
 /// The newest layout this code knows.
-pub(super) const VERSION: i32 = 1;
+pub(super) const VERSION: i32 = 2;
 /// By how much fences jump when the last commits may have been lost.
 pub(super) const FENCE_JUMP: u64 = 1 << 32;
 
@@ -41,16 +41,46 @@ CREATE TABLE losses (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Creates the tables of a new store in one piece. This runs before the store
-/// is put into WAL mode, so that the file itself says whose it is at once.
+/// What layout 2 adds: records, who watches them, and what has changed.
+const RECORDS: &str = "
+ALTER TABLE fences ADD COLUMN cut INTEGER NOT NULL DEFAULT 0; -- the newest change forgotten
+CREATE TABLE records (
+    namespace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL,
+    expires INTEGER, -- set if it has a ttl
+    bound TEXT,      -- the lease it goes with,
+    session INTEGER, -- and what keeps that alive
+    value BLOB NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT;
+CREATE INDEX records_to_expire ON records (expires) WHERE expires IS NOT NULL;
+CREATE INDEX records_by_lease ON records (bound) WHERE bound IS NOT NULL;
+CREATE INDEX records_by_session ON records (session) WHERE session IS NOT NULL;
+CREATE TABLE watchers (
+    id INTEGER PRIMARY KEY, client INTEGER NOT NULL,
+    namespace TEXT NOT NULL, root TEXT NOT NULL, depth INTEGER NOT NULL
+) STRICT;
+CREATE TABLE changes (
+    id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, version INTEGER NOT NULL,
+    name TEXT NOT NULL, at INTEGER NOT NULL, kind INTEGER NOT NULL, value BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX changes_by_version ON changes (namespace, version);
+";
+
+/// Creates the tables of a new store in one piece, or those that an older one
+/// lacks. This runs before a new store is put into WAL mode, so that the file
+/// itself says whose it is at once.
 pub(super) fn create(db: &Connection) -> rusqlite::Result<()> {
-    let known: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if known > 0 {
+    let one = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let lacking = if one("SELECT count(*) FROM sqlite_schema")? == 0 {
+        format!("{TABLES} {RECORDS}")
+    } else if one("PRAGMA user_version")? == 1 {
+        RECORDS.to_owned()
+    } else {
         return Ok(());
-    }
+    };
     db.execute_batch(&format!(
         "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION}; \
-         PRAGMA user_version = {VERSION}; {TABLES} COMMIT;"
+         PRAGMA user_version = {VERSION}; {lacking} COMMIT;"
     ))
 }
 
@@ -94,6 +124,7 @@ impl Ledger<'_> {
         let Some(then) = self.old_now()? else { return Ok(note_clocks(self.db, self.now)?) };
         let jump = "UPDATE fences SET last = last + ?1";
         self.db.execute(jump, [int(FENCE_JUMP)])?;
+        self.carry_records_over(then)?;
         let ended = self.old_sessions(then)?;
         for name in self.all_names()? {
             self.carry_over(&name, then, &ended)?;
@@ -131,6 +162,18 @@ impl Ledger<'_> {
         let mut all = self.db.prepare("SELECT namespace, name FROM names")?;
         let rows = all.query_map([], read_name)?.collect::<Result<Vec<_>, _>>()?;
         Ok(rows.into_iter().filter_map(Result::ok).collect())
+    }
+
+    /// Nobody watches any more, and what was bound has lost its lease.
+    fn carry_records_over(&self, then: Moment) -> Trial<()> {
+        const SHIFT: &str = "UPDATE records SET expires = max(0, expires + ?1) \
+             WHERE expires IS NOT NULL";
+        self.db.execute_batch(
+            "DELETE FROM watchers; DELETE FROM changes; \
+             DELETE FROM records WHERE bound IS NOT NULL;",
+        )?;
+        self.db.execute(SHIFT, [at(self.now).saturating_sub(at(then))])?;
+        Ok(())
     }
 
     fn carry_over(&mut self, name: &Name, then: Moment, ended: &HashMap<u64, Moment>) -> Trial<()> {

@@ -263,9 +263,10 @@ impl Store {
             Effect::HandedOver { id, fence, predecessor, .. } => {
                 Some((client, Message::Handed { lease: id, fence, predecessor }))
             }
-            Effect::Evicted { .. } => None,
+            Effect::Evicted { .. } | Effect::Ended { .. } => None,
         });
-        for (client, message) in handed.chain(deeds.evictions).collect::<Vec<_>>() {
+        let rung = deeds.rung.into_iter().map(|client| (client, Message::Changed));
+        for (client, message) in handed.chain(deeds.evictions).chain(rung).collect::<Vec<_>>() {
             self.tell(client, message);
         }
         for client in deeds.buried {
@@ -356,13 +357,18 @@ impl Store {
         }
         let used = self.inbox.tickets.sessions();
         let _ = self.transaction(|ledger| {
+            const OURS: &str = "SELECT id FROM sessions WHERE client = ?1 \
+                 AND NOT EXISTS (SELECT 1 FROM records WHERE session = sessions.id)";
+            const UNREAD: &str = "DELETE FROM changes WHERE NOT EXISTS (SELECT 1 FROM watchers)";
             let mine = int(ledger.mine.client);
-            let mut all = ledger.db.prepare("SELECT id FROM sessions WHERE client = ?1")?;
+            let mut all = ledger.db.prepare(OURS)?;
             let ids = all.query_map([mine], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
             for id in ids.into_iter().filter(|id| !used.contains(&id.unsigned_abs())) {
                 super::session::Session::delete(ledger.db, id.unsigned_abs())?;
             }
             ledger.db.execute("UPDATE sessions SET client = 0 WHERE client = ?1", [mine])?;
+            ledger.leave_watchers(ledger.mine.client)?;
+            ledger.db.execute(UNREAD, [])?;
             Ok(schema::note_clocks(ledger.db, ledger.now)?)
         });
         let _ = self.gate.unlock();

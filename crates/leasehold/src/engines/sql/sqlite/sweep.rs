@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use rusqlite::{Row, params};
 
+use super::changes::KEEP;
 use super::fault::{Fault, Trial};
-use super::ledger::{BROOM, Ledger, at, int, moment};
+use super::ledger::{BROOM, Ledger, at, int, moment, span};
 use super::session::Session;
 use crate::clock::Moment;
 use crate::name::{Name, Namespace};
@@ -22,7 +23,13 @@ pub(super) struct Swept {
 impl Ledger<'_> {
     /// Removes some of what is over; says when there is more to do.
     pub(super) fn sweep(&mut self) -> Trial<Swept> {
-        let most = [self.forget_names()?, self.end_seats()?, self.retire_sessions()?];
+        let most = [
+            self.forget_names()?,
+            self.end_seats()?,
+            self.end_records()?,
+            self.end_changes()?,
+            self.retire_sessions()?,
+        ];
         let full = most.into_iter().any(|count| count as u64 >= BROOM);
         Ok(Swept { full, then: self.next_sweep()? })
     }
@@ -61,7 +68,8 @@ impl Ledger<'_> {
     fn retire_sessions(&mut self) -> Trial<usize> {
         const FIND: &str = "SELECT id FROM sessions \
              WHERE expires <= ?1 AND expires + delay <= ?1 \
-             AND NOT EXISTS (SELECT 1 FROM names WHERE watch = sessions.id) LIMIT ?2";
+             AND NOT EXISTS (SELECT 1 FROM names WHERE watch = sessions.id) \
+             AND NOT EXISTS (SELECT 1 FROM records WHERE session = sessions.id) LIMIT ?2";
         let mut find = self.db.prepare_cached(FIND)?;
         let rows = find.query_map(params![at(self.now), int(BROOM)], |row| row.get::<_, i64>(0))?;
         let ids = rows.collect::<Result<Vec<_>, _>>()?;
@@ -75,9 +83,12 @@ impl Ledger<'_> {
     fn next_sweep(&self) -> Trial<Option<Moment>> {
         const NEXT: &str = "SELECT min(at) FROM (\
              SELECT min(forget_at) AS at FROM names WHERE forget_at IS NOT NULL UNION ALL \
+             SELECT min(expires) FROM records WHERE expires IS NOT NULL UNION ALL \
+             SELECT ?2 + (SELECT at FROM changes ORDER BY id LIMIT 1) UNION ALL \
              SELECT min(expires + iif(expires > ?1, 0, delay)) FROM sessions)";
         let mut next = self.db.prepare_cached(NEXT)?;
-        let at: Option<i64> = next.query_row([at(self.now)], |row| row.get(0))?;
+        let now = [at(self.now), span(KEEP)];
+        let at: Option<i64> = next.query_row(now, |row| row.get(0))?;
         Ok(at.map(moment))
     }
 }

@@ -3,7 +3,7 @@
 mod core;
 mod death;
 mod doors;
-mod speed;
+mod records;
 mod turns;
 
 use std::path::PathBuf;

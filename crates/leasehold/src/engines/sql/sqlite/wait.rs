@@ -10,6 +10,7 @@ use super::job::Desk;
 use super::tickets::{Outlook, Seen, Tickets};
 use super::verbs::{Peek, Peeked};
 use super::vigil::Vigil;
+use super::watch::Watchers;
 use crate::claim::{Ticket, Wake};
 use crate::clock::{Clock, Moment};
 
@@ -21,6 +22,7 @@ pub(super) struct Lounge {
     pub(super) desk: Desk,
     pub(super) tickets: Arc<Tickets>,
     pub(super) vigil: Arc<Vigil>,
+    pub(super) watchers: Arc<Watchers>,
     /// How often a waiter looks although nobody called it.
     pub(super) poll: Duration,
 }

@@ -52,7 +52,10 @@ impl Acquire {
         let left = self.seat.as_ref().map(|(session, _)| ledger.left(*session)).transpose()?;
         match answer {
             Answer::Granted { fence, ttl, predecessor } => {
-                let grant = Grant::new(fence, left.unwrap_or(ttl), now).following(predecessor);
+                let mut grant = Grant::new(fence, left.unwrap_or(ttl), now).following(predecessor);
+                if self.claim.load {
+                    grant.record = ledger.record(&self.claim.ticket.name)?;
+                }
                 Ok(Verdict::Granted(grant))
             }
             Answer::Busy { holder, recheck_in, .. } => {

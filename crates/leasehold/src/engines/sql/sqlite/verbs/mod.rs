@@ -6,8 +6,10 @@ mod convert;
 mod evict;
 mod inspect;
 mod peek;
+mod record;
 mod release;
 mod renew;
+mod watch;
 
 pub(super) use acquire::Acquire;
 pub(super) use burial::Bury;
@@ -15,5 +17,7 @@ pub(super) use convert::Convert;
 pub(super) use evict::Evict;
 pub(super) use inspect::Inspect;
 pub(super) use peek::{Peek, Peeked};
+pub(super) use record::{AddRecord, ListRecords, LoadRecord, StoreRecord};
 pub(super) use release::Release;
 pub(super) use renew::Renew;
+pub(super) use watch::{Around, EnterWatcher, LeaveWatcher, LookAround, ReadNews, SweepUp};

@@ -19,7 +19,14 @@ impl Act for Release {
 
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Released> {
         let id = self.ticket.id;
+        let store = self.ending.store.take();
+        store.as_ref().map_or(Ok(()), |store| store.check_as_ending(&self.ticket))?;
         let mut page = ledger.load(&self.ticket.name)?;
+        if let Some(store) = store.filter(|_| page.state.holds(id, ledger.now)) {
+            // It expects nothing, so there is no conflict to speak of.
+            ledger.store(&store).map(drop)?;
+            page = ledger.load(&self.ticket.name)?;
+        }
         let seat = page.state.find(id);
         let ending = self.ending.clone();
         let answer = ledger.step(&mut page, Verb::Release { id, ending })?;

@@ -1,0 +1,124 @@
+//! Loading, storing, counting and listing records.
+
+use rusqlite::Row;
+
+use super::super::fault::Trial;
+use super::super::job::Act;
+use super::super::ledger::{Ledger, moment};
+use crate::claim::{Record, Store};
+use crate::engine::records::PageInProgress;
+use crate::engine::{Page, RecordListing, Scope};
+use crate::name::Name;
+
+/// A value up to this size is written on the caller's thread.
+const QUICK: usize = 64 * 1024;
+
+#[derive(Debug)]
+pub(in super::super) struct LoadRecord(pub(in super::super) Name);
+
+impl Act for LoadRecord {
+    type Answer = Option<Record>;
+    const READS: bool = true;
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Option<Record>> {
+        ledger.record(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub(in super::super) struct StoreRecord(pub(in super::super) Store);
+
+impl Act for StoreRecord {
+    type Answer = Result<u64, Option<Record>>;
+
+    fn is_quick(&self) -> bool {
+        self.0.value.as_ref().is_none_or(|value| value.len() <= QUICK)
+    }
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Self::Answer> {
+        ledger.store(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub(in super::super) struct AddRecord(pub(in super::super) Name, pub(in super::super) u64);
+
+impl Act for AddRecord {
+    type Answer = u64;
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<u64> {
+        ledger.add(&self.0, self.1)
+    }
+}
+
+#[derive(Debug)]
+pub(in super::super) struct ListRecords {
+    pub(in super::super) scope: Scope,
+    pub(in super::super) page: Page,
+}
+
+impl Act for ListRecords {
+    type Answer = RecordListing;
+    const READS: bool = true;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<RecordListing> {
+        let mut page = PageInProgress::new(&self.page);
+        let mut from = Some(self.scope.root().to_owned());
+        while let Some(start) = from {
+            from = self.walk(ledger, &start, &mut page)?;
+        }
+        Ok(page.done())
+    }
+}
+
+impl ListRecords {
+    /// Walks the index from `start` on, up to something that is too deep: user
+    /// text never becomes a pattern. Says where to go on.
+    fn walk(
+        &self,
+        ledger: &mut Ledger<'_>,
+        start: &str,
+        page: &mut PageInProgress,
+    ) -> Trial<Option<String>> {
+        const WALK: &str = "SELECT name, version, expires, session, value FROM records \
+             WHERE namespace = ?1 AND name >= ?2 AND name > ?3 ORDER BY name";
+        let after = self.page.after.as_ref().map_or("", Name::as_str);
+        let mut walk = ledger.db.prepare_cached(WALK)?;
+        let mut rows = walk.query([self.scope.namespace().as_str(), start, after])?;
+        while let Some(row) = rows.next()? {
+            let text: String = row.get(0)?;
+            if !text.starts_with(self.scope.root()) {
+                break;
+            }
+            let ahead = self.scope.leap(&text);
+            if ahead.is_some() {
+                return Ok(ahead);
+            }
+            if !self.show(ledger, text, row, page)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a row on the page, unless it is over; false if the page is full.
+    fn show(
+        &self,
+        ledger: &mut Ledger<'_>,
+        text: String,
+        row: &Row<'_>,
+        page: &mut PageInProgress,
+    ) -> Trial<bool> {
+        let session: Option<i64> = row.get(3)?;
+        let expires = row.get::<_, Option<i64>>(2)?.map(moment);
+        if ledger.is_over(expires, session.map(i64::unsigned_abs))? {
+            return Ok(true);
+        }
+        let record = Record::new(row.get(4)?, row.get::<_, i64>(1)?.unsigned_abs());
+        Ok(page.add(Name::new(self.scope.namespace(), text)?, record))
+    }
+}

@@ -1,0 +1,556 @@
+//! The contract of `Records`, over two clients of one store.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use leasehold::claim::{Claim, Ending, Owner, Refresh, Stance, Ticket, Verdict, Wake};
+use leasehold::engine::{
+    Eviction, Expect, Page, Record, RecordEvent, RecordEvents, Records, Scope, Store, Target,
+};
+use leasehold::{Engine, Error, ErrorKind, Locks, Mode, Moment, Name, Namespace, Released};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+
+const SHORT: Duration = Duration::from_millis(150);
+const LONG: Duration = Duration::from_secs(60);
+
+type Outcome = Result<(), Error>;
+
+/// Two clients of one store.
+pub(crate) struct Pair {
+    pub(crate) a: Arc<dyn Engine>,
+    pub(crate) b: Arc<dyn Engine>,
+    _locks: Vec<Locks>,
+    _folder: Option<TempDir>,
+}
+
+impl Pair {
+    pub(crate) async fn memory() -> Result<Self, Error> {
+        let locks = leasehold::open("memory:").await?;
+        let (a, b) = (locks.engine(), locks.engine());
+        Ok(Self { a, b, _locks: vec![locks], _folder: None })
+    }
+
+    pub(crate) async fn sqlite() -> Result<Self, Error> {
+        let folder = TempDir::new().expect("a folder");
+        let url = format!("sqlite:{}", folder.path().join("locks.db").display());
+        let locks = vec![leasehold::open(&url).await?, leasehold::open(&url).await?];
+        let (a, b) = (locks[0].engine(), locks[1].engine());
+        Ok(Self { a, b, _locks: locks, _folder: Some(folder) })
+    }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(&Namespace::default(), text).expect("a good name")
+}
+
+fn records(engine: &Arc<dyn Engine>) -> &dyn Records {
+    engine.records().expect("records")
+}
+
+fn put(text: &str, value: &str) -> Store {
+    Store::put(name(text), value.into())
+}
+
+fn bound(text: &str, ticket: &Ticket) -> Store {
+    let mut store = put(text, "bound");
+    store.bound_to = Some(ticket.clone());
+    store
+}
+
+/// Stores what cannot fail to be stored.
+async fn store(engine: &Arc<dyn Engine>, store: Store) -> Result<u64, Error> {
+    Ok(records(engine).store(store).await?.expect("no conflict"))
+}
+
+async fn load(engine: &Arc<dyn Engine>, text: &str) -> Result<Option<String>, Error> {
+    let found = records(engine).load(name(text)).await?;
+    Ok(found.map(|record| String::from_utf8(record.value).expect("text")))
+}
+
+async fn hold(engine: &Arc<dyn Engine>, lock: &str, ttl: Duration) -> Result<Ticket, Error> {
+    let ticket = Ticket::new(name(lock), Mode::Exclusive);
+    let mut claim = Claim::new(ticket.clone(), Owner::new("test"), ttl);
+    claim.renewed = false;
+    match engine.acquire(claim).await? {
+        Verdict::Granted(_) => Ok(ticket),
+        Verdict::Busy(busy) => panic!("busy: {busy:?}"),
+    }
+}
+
+/// Looks until it is gone.
+async fn gone(engine: &Arc<dyn Engine>, text: &str) -> Outcome {
+    let look = async {
+        while load(engine, text).await?.is_some() {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(Duration::from_secs(10), look).await.expect("gone in time")
+}
+
+async fn next(events: &mut Box<dyn RecordEvents>) -> RecordEvent {
+    let event = tokio::time::timeout(Duration::from_secs(10), events.next()).await;
+    event.expect("news in time").expect("an open engine")
+}
+
+fn children(path: &str) -> Scope {
+    Scope::below(&Namespace::default(), path, 1)
+}
+
+/// Adds one by reading and writing back, until nobody was faster.
+async fn increment(engine: &Arc<dyn Engine>, text: &str) -> Outcome {
+    let mut found = records(engine).load(name(text)).await?;
+    loop {
+        let expect = found.as_ref().map_or(Expect::Absent, |it| Expect::Version(it.version));
+        let value = found.map_or(0, |it| number(&it)) + 1;
+        let write = put(text, &value.to_string()).expecting(expect);
+        match records(engine).store(write).await? {
+            Ok(_) => return Ok(()),
+            Err(instead) => found = instead,
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+fn number(record: &Record) -> u64 {
+    std::str::from_utf8(&record.value).expect("text").parse().expect("a number")
+}
+
+pub(crate) async fn racing_writers_lose_no_update(pair: Pair) -> Outcome {
+    let mut tasks = JoinSet::new();
+    for task in 0..16 {
+        let engine = Arc::clone(if task % 2 == 0 { &pair.a } else { &pair.b });
+        tasks.spawn(async move {
+            for _ in 0..25 {
+                increment(&engine, "n").await.expect("an increment");
+            }
+        });
+    }
+    tasks.join_all().await;
+    assert_eq!(load(&pair.a, "n").await?.as_deref(), Some("400"));
+    Ok(())
+}
+
+pub(crate) async fn a_write_that_expects_something_else_is_told_what_is_there(
+    pair: Pair,
+) -> Outcome {
+    let first = store(&pair.a, put("n", "1")).await?;
+    let found = Err(Some(Record::new("1".into(), first)));
+    let write = |expect| records(&pair.b).store(put("n", "2").expecting(expect));
+    assert_eq!(write(Expect::Absent).await?, found);
+    assert_eq!(write(Expect::Version(first + 1)).await?, found);
+    let second = write(Expect::Version(first)).await?.expect("the right version");
+    assert!(second > first);
+    let delete = |version| {
+        records(&pair.a).store(Store::delete(name("n")).expecting(Expect::Version(version)))
+    };
+    assert!(delete(first).await?.is_err());
+    assert!(delete(second).await?.is_ok());
+    assert_eq!(write(Expect::Version(second)).await?, Err(None));
+    Ok(())
+}
+
+pub(crate) async fn a_version_is_never_used_twice(pair: Pair) -> Outcome {
+    let mut versions = vec![store(&pair.a, put("n", "1")).await?];
+    versions.push(store(&pair.b, Store::delete(name("n"))).await?);
+    versions.push(store(&pair.a, put("n", "2")).await?);
+    let mut brief = put("n", "3");
+    brief.ttl = Some(SHORT);
+    versions.push(store(&pair.b, brief).await?);
+    gone(&pair.a, "n").await?;
+    versions.push(store(&pair.a, put("n", "4")).await?);
+    versions.push(store(&pair.a, put("other", "5")).await?);
+    assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
+    Ok(())
+}
+
+pub(crate) async fn a_value_goes_when_its_time_is_up_and_watchers_hear_of_it(
+    pair: Pair,
+) -> Outcome {
+    let mut events = records(&pair.b).watch(Scope::name(&name("n"))).await?;
+    let mut brief = put("n", "1");
+    brief.ttl = Some(SHORT);
+    store(&pair.a, brief).await?;
+    assert_eq!(load(&pair.b, "n").await?.as_deref(), Some("1"));
+    assert!(matches!(next(&mut events).await, RecordEvent::Stored(..)));
+    gone(&pair.b, "n").await?;
+    assert_eq!(next(&mut events).await, RecordEvent::Deleted(name("n")));
+    Ok(())
+}
+
+pub(crate) async fn a_new_value_has_a_time_of_its_own(pair: Pair) -> Outcome {
+    let mut brief = put("n", "1");
+    brief.ttl = Some(SHORT);
+    store(&pair.a, brief.clone()).await?;
+    store(&pair.a, put("n", "2")).await?;
+    brief.name = name("m");
+    store(&pair.a, brief).await?;
+    gone(&pair.a, "m").await?;
+    assert_eq!(load(&pair.a, "n").await?.as_deref(), Some("2"));
+    Ok(())
+}
+
+pub(crate) async fn a_bound_record_goes_with_the_release(pair: Pair) -> Outcome {
+    let ticket = hold(&pair.a, "lock", LONG).await?;
+    let mut events = records(&pair.b).watch(children("member")).await?;
+    store(&pair.a, bound("member/a", &ticket)).await?;
+    store(&pair.a, put("member/b", "free")).await?;
+    assert!(matches!(next(&mut events).await, RecordEvent::Stored(..)));
+    assert!(matches!(next(&mut events).await, RecordEvent::Stored(..)));
+    pair.a.release(ticket, Ending::new()).await?;
+    assert_eq!(load(&pair.b, "member/a").await?, None, "gone as the release is answered");
+    assert_eq!(next(&mut events).await, RecordEvent::Deleted(name("member/a")));
+    assert_eq!(load(&pair.b, "member/b").await?.as_deref(), Some("free"));
+    Ok(())
+}
+
+pub(crate) async fn a_bound_record_goes_when_the_lease_expires(pair: Pair) -> Outcome {
+    let ticket = hold(&pair.a, "lock", SHORT).await?;
+    let mut events = records(&pair.b).watch(children("member")).await?;
+    store(&pair.a, bound("member/a", &ticket)).await?;
+    assert!(matches!(next(&mut events).await, RecordEvent::Stored(..)));
+    gone(&pair.b, "member/a").await?;
+    assert_eq!(next(&mut events).await, RecordEvent::Deleted(name("member/a")));
+    let stored = records(&pair.a).store(bound("member/a", &ticket)).await;
+    assert_eq!(stored.expect_err("the lease is over").kind(), ErrorKind::NotHeld);
+    Ok(())
+}
+
+pub(crate) async fn a_bound_record_stays_for_as_long_as_its_lease_is_renewed(
+    pair: Pair,
+) -> Outcome {
+    let ticket = hold(&pair.a, "lock", SHORT).await?;
+    store(&pair.a, bound("member/a", &ticket)).await?;
+    pair.a.renew(vec![Refresh::new(ticket.clone(), LONG)]).await;
+    let mut brief = put("n", "1");
+    brief.ttl = Some(2 * SHORT);
+    store(&pair.a, brief).await?;
+    gone(&pair.b, "n").await?;
+    assert!(load(&pair.b, "member/a").await?.is_some());
+    Ok(())
+}
+
+pub(crate) async fn a_bound_record_goes_with_an_eviction(pair: Pair) -> Outcome {
+    let ticket = hold(&pair.a, "lock", LONG).await?;
+    store(&pair.a, bound("member/a", &ticket)).await?;
+    pair.b.evict(Eviction::new(name("lock"), Target::All, "ops", "stuck")?).await?;
+    assert_eq!(load(&pair.a, "member/a").await?, None);
+    let stored = records(&pair.a).store(bound("member/a", &ticket)).await;
+    assert_eq!(stored.expect_err("the lease is gone").kind(), ErrorKind::NotHeld);
+    assert_eq!(load(&pair.a, "member/a").await?, None);
+    Ok(())
+}
+
+pub(crate) async fn a_record_that_was_written_anew_outlives_the_old_lease(pair: Pair) -> Outcome {
+    let ticket = hold(&pair.a, "lock", LONG).await?;
+    store(&pair.a, bound("n", &ticket)).await?;
+    store(&pair.b, put("n", "free")).await?;
+    pair.a.release(ticket, Ending::new()).await?;
+    assert_eq!(load(&pair.a, "n").await?.as_deref(), Some("free"));
+    Ok(())
+}
+
+pub(crate) async fn adding_is_atomic_over_all_clients(pair: Pair) -> Outcome {
+    let mut tasks = JoinSet::new();
+    for task in 0..8 {
+        let engine = Arc::clone(if task % 2 == 0 { &pair.a } else { &pair.b });
+        tasks.spawn(async move {
+            let mut sums = Vec::new();
+            for _ in 0..50 {
+                sums.push(records(&engine).add(name("n"), 3).await.expect("a sum"));
+            }
+            sums
+        });
+    }
+    let mut sums = tasks.join_all().await.concat();
+    sums.sort_unstable();
+    let expected: Vec<u64> = (1..=400).map(|n| 3 * n).collect();
+    assert_eq!(sums, expected);
+    Ok(())
+}
+
+pub(crate) async fn a_sum_that_does_not_fit_changes_nothing(pair: Pair) -> Outcome {
+    records(&pair.a).add(name("n"), u64::MAX - 1).await?;
+    let error = records(&pair.b).add(name("n"), 2).await.expect_err("too large");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("64 bits"), "{error}");
+    assert_eq!(records(&pair.a).add(name("n"), 0).await?, u64::MAX - 1);
+    store(&pair.a, put("word", "x")).await?;
+    let error = records(&pair.a).add(name("word"), 1).await.expect_err("no number");
+    assert!(error.to_string().contains("no number"), "{error}");
+    Ok(())
+}
+
+const TRICKY: [&str; 10] = ["%", "_", "a", "a/", "a/b", "a/b/c", "a/b/c/d", "a0", "ab", "b/c"];
+
+async fn listed(engine: &Arc<dyn Engine>, path: &str, depth: usize) -> Vec<String> {
+    let scope = Scope::below(&Namespace::default(), path, depth);
+    let found = records(engine).list(scope, Page::default()).await.expect("a list");
+    assert!(!found.more);
+    found.records.iter().map(|(name, _)| name.as_str().to_owned()).collect()
+}
+
+pub(crate) async fn a_list_has_what_is_below_the_path_and_not_too_deep(pair: Pair) -> Outcome {
+    for text in TRICKY.into_iter().rev() {
+        store(&pair.a, put(text, text)).await?;
+    }
+    let elsewhere = Namespace::new("elsewhere")?;
+    store(&pair.a, Store::put(Name::new(&elsewhere, "a/x")?, Vec::new())).await?;
+    assert_eq!(listed(&pair.b, "", usize::MAX).await, TRICKY);
+    assert_eq!(listed(&pair.b, "", 1).await, ["%", "_", "a", "a0", "ab"]);
+    assert_eq!(listed(&pair.b, "a", 1).await, ["a/", "a/b"]);
+    assert_eq!(listed(&pair.b, "a/", 1).await, ["a/", "a/b"]);
+    assert_eq!(listed(&pair.b, "a", 2).await, ["a/", "a/b", "a/b/c"]);
+    assert_eq!(listed(&pair.b, "a", usize::MAX).await, ["a/", "a/b", "a/b/c", "a/b/c/d"]);
+    assert_eq!(listed(&pair.b, "a", 0).await, ["a"]);
+    assert_eq!(listed(&pair.b, "%", 9).await, [""; 0]);
+    assert_eq!(listed(&pair.b, "_", 9).await, [""; 0]);
+    Ok(())
+}
+
+pub(crate) async fn a_long_list_comes_in_pages(pair: Pair) -> Outcome {
+    for at in 0..25 {
+        store(&pair.a, put(&format!("p/{at:02}"), "x")).await?;
+        store(&pair.a, put(&format!("p/{at:02}/deep"), "x")).await?;
+    }
+    let (mut seen, mut page) = (Vec::new(), Page::default());
+    page.size = 10;
+    loop {
+        let found = records(&pair.b).list(children("p"), page.clone()).await?;
+        assert!(found.records.len() <= 10);
+        seen.extend(found.records.iter().map(|(name, _)| name.clone()));
+        if !found.more {
+            break;
+        }
+        page.after = seen.last().cloned();
+    }
+    let expected: Vec<Name> = (0..25).map(|at| name(&format!("p/{at:02}"))).collect();
+    assert_eq!(seen, expected);
+    Ok(())
+}
+
+pub(crate) async fn a_heavy_page_ends_early(pair: Pair) -> Outcome {
+    for at in 0..6 {
+        store(&pair.a, Store::put(name(&format!("p/{at}")), vec![0; 1024 * 1024])).await?;
+    }
+    let found = records(&pair.b).list(children("p"), Page::default()).await?;
+    assert!(found.more && found.records.len() == 4, "{} records", found.records.len());
+    let last = found.records.last().expect("some").0.clone();
+    let rest = records(&pair.b).list(children("p"), Page::after(last)).await?;
+    assert!(!rest.more && rest.records.len() == 2);
+    Ok(())
+}
+
+pub(crate) async fn a_watcher_sees_every_change_in_order(pair: Pair) -> Outcome {
+    let mut events = records(&pair.b).watch(children("w")).await?;
+    let mut expected = Vec::new();
+    for at in 0..300 {
+        let engine = if at % 3 == 0 { &pair.b } else { &pair.a };
+        let text = format!("w/{}", at % 7);
+        store(engine, put("elsewhere", "x")).await?;
+        store(engine, put("w/too/deep", "x")).await?;
+        if at % 10 == 9 {
+            let version = store(engine, put(&text, "x")).await?;
+            expected.push(RecordEvent::Stored(name(&text), Record::new("x".into(), version)));
+            store(engine, Store::delete(name(&text))).await?;
+            expected.push(RecordEvent::Deleted(name(&text)));
+        } else {
+            let value = at.to_string();
+            let version = store(engine, put(&text, &value)).await?;
+            expected.push(RecordEvent::Stored(name(&text), Record::new(value.into(), version)));
+        }
+    }
+    for expected in expected {
+        assert_eq!(next(&mut events).await, expected);
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_watcher_that_lags_far_behind_is_told_to_load_again(pair: Pair) -> Outcome {
+    let mut events = records(&pair.b).watch(children("w")).await?;
+    for _ in 0..50 {
+        let writes = (0..100).map(|at| records(&pair.a).store(put("w/n", &at.to_string())));
+        for write in writes {
+            let _ = write.await?;
+        }
+    }
+    let mut seen = Vec::new();
+    while !seen.contains(&RecordEvent::Resync) {
+        seen.push(next(&mut events).await);
+    }
+    store(&pair.a, put("w/n", "last")).await?;
+    loop {
+        if let RecordEvent::Stored(_, record) = next(&mut events).await
+            && record.value == b"last"
+        {
+            return Ok(());
+        }
+    }
+}
+
+pub(crate) async fn a_large_value_is_watched_too(pair: Pair) -> Outcome {
+    let mut events = records(&pair.b).watch(children("w")).await?;
+    let version = store(&pair.a, Store::put(name("w/n"), vec![7; 512 * 1024])).await?;
+    let expected = RecordEvent::Stored(name("w/n"), Record::new(vec![7; 512 * 1024], version));
+    assert!(next(&mut events).await == expected);
+    Ok(())
+}
+
+/// Polls a few times and lets go, unless there is something.
+async fn poll_and_drop(events: &mut Box<dyn RecordEvents>, times: usize) -> Option<RecordEvent> {
+    let mut next = events.next();
+    for _ in 0..times {
+        let once = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx)));
+        if let Poll::Ready(event) = once.await {
+            return event;
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+pub(crate) async fn a_dropped_call_for_the_next_change_loses_nothing(pair: Pair) -> Outcome {
+    let mut events = records(&pair.b).watch(children("w")).await?;
+    let (mut versions, mut seen) = (Vec::new(), Vec::new());
+    for at in 0..100 {
+        versions.push(store(&pair.a, put("w/n", "x")).await?);
+        seen.extend(poll_and_drop(&mut events, at % 7).await);
+    }
+    while seen.len() < versions.len() {
+        seen.push(next(&mut events).await);
+    }
+    let version = |event: &RecordEvent| match event {
+        RecordEvent::Stored(_, record) => record.version,
+        other => panic!("{other:?}"),
+    };
+    assert!(seen.iter().map(version).eq(versions));
+    Ok(())
+}
+
+pub(crate) async fn a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours(
+    pair: Pair,
+) -> Outcome {
+    let ticket = hold(&pair.a, "job", LONG).await?;
+    let ending = |value: &str| Ending::storing(put("job", value));
+    assert_eq!(pair.a.release(ticket.clone(), ending("done")).await?, Released::Released);
+    assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("done"));
+    assert_eq!(pair.a.release(ticket, ending("again")).await?, Released::AlreadyLost);
+    let late = hold(&pair.a, "job", SHORT).await?;
+    store(&pair.b, bound("alive", &late)).await?;
+    gone(&pair.b, "alive").await?;
+    assert_eq!(pair.a.release(late, ending("late")).await?, Released::AlreadyLost);
+    assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("done"));
+    Ok(())
+}
+
+pub(crate) async fn a_waiter_that_leaves_the_queue_stores_nothing(pair: Pair) -> Outcome {
+    let holder = hold(&pair.a, "job", LONG).await?;
+    let waiter = Ticket::new(name("job"), Mode::Exclusive);
+    let mut claim = Claim::new(waiter.clone(), Owner::new("waiter"), LONG);
+    claim.stance = Stance::Wait { until: Moment::NEVER };
+    assert!(matches!(pair.b.acquire(claim).await?, Verdict::Busy(_)));
+    let ending = Ending::storing(put("job", "never"));
+    assert_eq!(pair.b.release(waiter, ending).await?, Released::Released);
+    assert_eq!(load(&pair.b, "job").await?, None);
+    pair.a.release(holder, Ending::new()).await.map(drop)
+}
+
+pub(crate) async fn an_ending_that_cannot_be_stored_releases_nothing(pair: Pair) -> Outcome {
+    let ticket = hold(&pair.a, "job", LONG).await?;
+    for bad in [
+        put("job", "x").expecting(Expect::Absent),
+        bound("job", &ticket),
+        Store::put(name("job"), vec![0; 1024 * 1024 + 1]),
+    ] {
+        let error = pair.a.release(ticket.clone(), Ending::storing(bad)).await.expect_err("bad");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+    }
+    assert_eq!(pair.a.release(ticket, Ending::new()).await?, Released::Released);
+    Ok(())
+}
+
+pub(crate) async fn a_grant_brings_the_record_of_its_name(pair: Pair) -> Outcome {
+    let ask = |ticket: &Ticket, wait: bool| {
+        let mut claim = Claim::new(ticket.clone(), Owner::new("test"), LONG);
+        claim.load = true;
+        if wait {
+            claim.stance = Stance::Wait { until: Moment::NEVER };
+        }
+        claim
+    };
+    let (first, second) =
+        (hold(&pair.a, "job", LONG).await?, Ticket::new(name("job"), Mode::Exclusive));
+    pair.a.release(first, Ending::storing(put("job", "1"))).await?;
+    let third = Ticket::new(name("job"), Mode::Exclusive);
+    let Verdict::Granted(grant) = pair.b.acquire(ask(&second, false)).await? else {
+        panic!("it is free")
+    };
+    assert_eq!(grant.record.map(|record| record.value), Some("1".into()));
+    assert!(matches!(pair.a.acquire(ask(&third, true)).await?, Verdict::Busy(_)));
+    pair.b.release(second, Ending::storing(put("job", "2"))).await?;
+    let wake = pair.a.wait(third.clone(), Moment::NEVER).await?;
+    assert!(matches!(wake, Wake::Granted { .. }));
+    assert_eq!(load(&pair.a, "job").await?.as_deref(), Some("2"), "as the last holder left it");
+    let Verdict::Granted(grant) = pair.a.acquire(ask(&third, true)).await? else {
+        panic!("it is ours")
+    };
+    assert_eq!(grant.record.map(|record| record.value), Some("2".into()));
+    Ok(())
+}
+
+pub(crate) async fn a_value_that_is_too_large_is_refused_with_the_limit(pair: Pair) -> Outcome {
+    store(&pair.a, Store::put(name("n"), vec![1; 1024 * 1024])).await?;
+    let error = records(&pair.a).store(Store::put(name("n"), vec![1; 1024 * 1024 + 1])).await;
+    let error = error.expect_err("too large");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("at most 1048576 (1 MiB)"), "{error}");
+    Ok(())
+}
+
+macro_rules! on_every_engine {
+    ($($check:ident),* $(,)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $check() -> super::Outcome {
+                super::$check(super::Pair::memory().await?).await
+            })*
+        }
+
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $check() -> super::Outcome {
+                super::$check(super::Pair::sqlite().await?).await
+            })*
+        }
+    };
+}
+
+on_every_engine! {
+    racing_writers_lose_no_update,
+    a_write_that_expects_something_else_is_told_what_is_there,
+    a_version_is_never_used_twice,
+    a_value_goes_when_its_time_is_up_and_watchers_hear_of_it,
+    a_new_value_has_a_time_of_its_own,
+    a_bound_record_goes_with_the_release,
+    a_bound_record_goes_when_the_lease_expires,
+    a_bound_record_stays_for_as_long_as_its_lease_is_renewed,
+    a_bound_record_goes_with_an_eviction,
+    a_record_that_was_written_anew_outlives_the_old_lease,
+    adding_is_atomic_over_all_clients,
+    a_sum_that_does_not_fit_changes_nothing,
+    a_list_has_what_is_below_the_path_and_not_too_deep,
+    a_long_list_comes_in_pages,
+    a_heavy_page_ends_early,
+    a_watcher_sees_every_change_in_order,
+    a_watcher_that_lags_far_behind_is_told_to_load_again,
+    a_large_value_is_watched_too,
+    a_dropped_call_for_the_next_change_loses_nothing,
+    a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours,
+    a_waiter_that_leaves_the_queue_stores_nothing,
+    an_ending_that_cannot_be_stored_releases_nothing,
+    a_grant_brings_the_record_of_its_name,
+    a_value_that_is_too_large_is_refused_with_the_limit,
+}
