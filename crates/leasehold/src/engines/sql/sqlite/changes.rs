@@ -15,6 +15,8 @@ use crate::claim::Record;
 use crate::engine::{RecordEvent, Scope};
 use crate::name::{Name, Namespace};
 
+/// How often others look whether a watcher still lives.
+pub(super) const ROLL_CALL: Duration = Duration::from_secs(60);
 /// How long changes are kept for those who are slow.
 pub(super) const KEEP: Duration = Duration::from_secs(60);
 /// How many changes are kept, however many there are.
@@ -171,6 +173,20 @@ impl Ledger<'_> {
         const CUT: &str = "DELETE FROM watchers WHERE client = ?1";
         self.db.prepare_cached(CUT)?.execute([int(client)])?;
         self.listeners.clear();
+        Ok(())
+    }
+
+    /// Strikes dead watchers off the list. A ring finds them out too, but not
+    /// if they died with it in their hands, or nothing changes any more.
+    pub(super) fn end_watchers(&mut self) -> Trial<()> {
+        const ALL: &str = "SELECT DISTINCT client FROM watchers WHERE client <> ?1 LIMIT ?2";
+        let mut all = self.db.prepare_cached(ALL)?;
+        let rows =
+            all.query_map([int(self.mine.client), int(BROOM)], |row| row.get::<_, i64>(0))?;
+        let clients = rows.collect::<Result<Vec<_>, _>>()?;
+        for client in clients.iter().map(|client| client.unsigned_abs()) {
+            let _ = self.is_dead(client) && self.bury(client)?;
+        }
         Ok(())
     }
 

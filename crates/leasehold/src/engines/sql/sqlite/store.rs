@@ -159,8 +159,9 @@ impl Store {
 
     /// Whether its thread should look after it before it wakes by itself.
     pub(super) fn needs_care(&self) -> bool {
-        let sweep = self.next_sweep.is_some_and(|next| next < self.asleep_until);
-        sweep || !self.suspects.is_empty() || self.commits >= FOLD
+        // Its sleep stands still while the machine is suspended; our clock does not.
+        let sweep = |next: Moment| next < self.asleep_until || self.is_late(next);
+        self.next_sweep.is_some_and(sweep) || !self.suspects.is_empty() || self.commits >= FOLD
     }
 
     /// What is done when there is nothing else to do, or too late.
@@ -300,10 +301,13 @@ impl Store {
 
     /// A store that is never idle cleans up too.
     pub(super) fn tidy_if_late(&mut self) {
-        let late = |next: Moment| next.after(self.options.sweep) <= self.clock.now();
-        if self.next_sweep.is_some_and(late) {
+        if self.next_sweep.is_some_and(|next| self.is_late(next)) {
             self.tidy();
         }
+    }
+
+    fn is_late(&self, sweep: Moment) -> bool {
+        sweep.after(self.options.sweep) <= self.clock.now()
     }
 
     fn tidy(&mut self) {

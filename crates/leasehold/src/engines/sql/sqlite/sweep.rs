@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::{Row, params};
 
-use super::changes::KEEP;
+use super::changes::{KEEP, ROLL_CALL};
 use super::fault::{Fault, Trial};
 use super::ledger::{BROOM, Ledger, at, int, moment, span};
 use super::session::Session;
@@ -23,6 +23,8 @@ pub(super) struct Swept {
 impl Ledger<'_> {
     /// Removes some of what is over; says when there is more to do.
     pub(super) fn sweep(&mut self) -> Trial<Swept> {
+        // First: what the dead have left is then swept with the rest.
+        self.end_watchers()?;
         let most = [
             self.forget_names()?,
             self.end_seats()?,
@@ -85,10 +87,12 @@ impl Ledger<'_> {
              SELECT min(forget_at) AS at FROM names WHERE forget_at IS NOT NULL UNION ALL \
              SELECT min(expires) FROM records WHERE expires IS NOT NULL UNION ALL \
              SELECT ?2 + (SELECT at FROM changes ORDER BY id LIMIT 1) UNION ALL \
+             SELECT ?3 WHERE EXISTS (SELECT 1 FROM watchers WHERE client <> ?4) UNION ALL \
              SELECT min(expires + iif(expires > ?1, 0, delay)) FROM sessions)";
         let mut next = self.db.prepare_cached(NEXT)?;
-        let now = [at(self.now), span(KEEP)];
-        let at: Option<i64> = next.query_row(now, |row| row.get(0))?;
+        let roll_call = at(self.now.after(ROLL_CALL));
+        let row = [at(self.now), span(KEEP), roll_call, int(self.mine.client)];
+        let at: Option<i64> = next.query_row(row, |row| row.get(0))?;
         Ok(at.map(moment))
     }
 }
