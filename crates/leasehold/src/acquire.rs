@@ -304,7 +304,9 @@ impl Seeker<'_> {
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
                 && hold.handed_over(fence, predecessor)
             {
-                core.schedule.keep_now(hold);
+                // Its place was confirmed a third of a ttl ago at most, so the
+                // next renewal is soon enough: a hand-over costs two requests.
+                core.schedule.keep(hold);
                 return Ok(true);
             }
             if core.clock.now() >= until {
