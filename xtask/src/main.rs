@@ -3,7 +3,7 @@
 // The clippy ban on clocks guards the library; here a step only tells its time.
 #![allow(clippy::disallowed_methods)]
 
-mod ci;
+mod check;
 mod need;
 mod test;
 
@@ -20,7 +20,7 @@ struct Chore {
     run: fn(&[String]) -> Done,
 }
 
-const CHORES: [Chore; 3] = [
+const CHORES: [Chore; 4] = [
     Chore {
         name: "test",
         help: "install what the tests need, run them all, end with one summary line;\n          \
@@ -28,10 +28,11 @@ const CHORES: [Chore; 3] = [
         run: test::run,
     },
     Chore {
-        name: "ci",
-        help: "format, lints, docs and tests, as the pipeline runs them",
-        run: ci::run,
+        name: "check",
+        help: "format, lints with each feature alone, docs, examples: all but the tests",
+        run: check::run,
     },
+    Chore { name: "bench", help: "what a lock costs, as ratios within one run", run: bench },
     Chore { name: "help", help: "show this list", run: help },
 ];
 
@@ -50,6 +51,15 @@ fn main() -> ExitCode {
             }
             ExitCode::FAILURE
         }
+    }
+}
+
+fn bench(_: &[String]) -> Done {
+    let line = ["bench", "--package", "leasehold-testkit", "--bench", "cost"];
+    match cargo().args(line).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the benches failed ({status})")),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
     }
 }
 

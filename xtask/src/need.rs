@@ -16,8 +16,29 @@ pub(crate) struct Need {
     why: &'static str,
 }
 
+/// Needed whatever engines are tested.
+const EVERY: &str = "*";
+
 /// Add a row when an engine's tests start another real server.
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 7] = [
+    Need {
+        program: "script",
+        package: "bsdutils",
+        engine: EVERY,
+        why: "tests of the command give it a terminal",
+    },
+    Need {
+        program: "ps",
+        package: "procps",
+        engine: EVERY,
+        why: "tests of the command look at process groups",
+    },
+    Need {
+        program: "setpriv",
+        package: "util-linux",
+        engine: EVERY,
+        why: "servers must not outlive the tests that started them",
+    },
     Need {
         program: "redis-server",
         package: "redis-server",
@@ -60,7 +81,8 @@ pub(crate) fn meet(engines: &[String]) -> Done {
 }
 
 fn missing(engines: &[String]) -> Vec<&'static Need> {
-    let wanted = |need: &&Need| engines.is_empty() || engines.iter().any(|it| it == need.engine);
+    let named = |need: &&Need| engines.iter().any(|it| it == need.engine);
+    let wanted = |need: &&Need| need.engine == EVERY || engines.is_empty() || named(need);
     NEEDS.iter().filter(wanted).filter(|need| !is_there(need.program)).collect()
 }
 

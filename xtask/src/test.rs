@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(engines(&[]).unwrap(), Vec::<String>::new());
         assert_eq!(engines(&["--engines", "memory,sqlite"]).unwrap(), ["memory", "sqlite"]);
         assert_eq!(engines(&["--engines=redis"]).unwrap(), ["redis"]);
-        assert!(engines(&["--engines", "oracle"]).unwrap_err().contains("zookeeper"));
+        assert!(engines(&["--engines", "oracle"]).unwrap_err().contains("sqlite"));
         assert!(engines(&["--engines", ""]).is_err());
         assert!(engines(&["--fast"]).is_err());
     }

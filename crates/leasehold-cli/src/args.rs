@@ -1,11 +1,24 @@
 //! The command line: what can be asked for, and its help.
 
+mod bench;
+mod doctor;
+mod inner;
+mod pages;
+mod run;
+mod watch;
+
 use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
+pub(crate) use self::bench::Bench;
+pub(crate) use self::doctor::Doctor;
+pub(crate) use self::inner::{Inner, PEER, Peer, START, Start};
+pub(crate) use self::pages::{Completions, Man};
+pub(crate) use self::run::{OnLost, Permits, Run};
+pub(crate) use self::watch::Watch;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -14,53 +27,19 @@ Examples:
   leasehold run deploy --no-wait -- make deploy   or not at all (exit code 75)
   leasehold ls                                    who holds what, who waits
   leasehold show nightly                          all about one name
+  leasehold watch                                 the same, live
+  leasehold doctor                                is the engine well?
 
 Exit codes:
-    0  done                          75  the lock is busy (run --busy-code)
-    1  nothing was evicted           76  the lease was lost, the command stopped
+    0  done
+    1  nothing was evicted;          75  the lock is busy (run --busy-code)
+       doctor has a warning          76  the lease was lost, the command stopped
     2  wrong use or configuration    77  the engine refuses this user
-   69  the engine is not reachable  126  the command cannot be executed
-   70  internal error               127  the command was not found
-   74  output cannot be written     128+N  ended by signal N
+    3  doctor sees a danger         126  the command cannot be executed
+   69  the engine is not reachable  127  the command was not found
+   70  internal error               128+N  ended by signal N
+   74  output cannot be written
   `run` passes on every other code of the command it runs.";
-
-const RUN_EXAMPLES: &str = "\
-Examples:
-  leasehold run nightly -- ./backup.sh
-  leasehold run nightly --wait 10m --max-hold 2h -- ./backup.sh --all
-  leasehold run cron/report --no-wait --busy-code 0 --hold-at-least 1m -- ./report
-  leasehold run deploy --meta \"ticket 4711\" -- sh -c 'make && make deploy'
-
-Environment of the command:
-  LEASEHOLD_NAME      the name of the lock
-  LEASEHOLD_FENCE     the fencing number: hand it to what you write to, which
-                      must refuse a smaller one than it has seen
-  LEASEHOLD_DEADLINE  until when the lease certainly held as the command
-                      started, in whole seconds since 1970; it moves on with
-                      every renewal
-  LEASEHOLD_LABEL     what others see as the holder
-
-Exit codes:
-  the command's own, or 128+N if signal N ended it; and
-   75  the lock is busy: --no-wait, or --wait ran out (see --busy-code)
-   76  the lease was lost, evicted or older than --max-hold, and the command
-       was stopped
-    2  wrong use      69  engine not reachable       70  internal error
-  126  cannot be executed   127  not found   130, 143  interrupted while waiting
-
-When the lease is lost:
-  The command runs in a process group of its own. If the lease cannot be
-  renewed, the group gets SIGTERM while there is still time, --grace before the
-  lease runs out, and SIGKILL before it has. After an eviction it gets SIGTERM
-  at once and SIGKILL after the grace.
-  If leasehold itself is killed (-9), Linux kills the command at once, but not
-  what the command has started; and a leasehold that is stopped (-STOP) cannot
-  stop anything. What must not happen twice checks LEASEHOLD_FENCE.
-  The lock ends with the command, not with what it leaves in the background.
-
-Signals:
-  HUP INT QUIT TERM USR1 USR2 TSTP CONT are passed on to the group, except
-  those that were ignored at the start (nohup).";
 
 const JSON_STATUS: &str = "\
   name, namespace, free (true or false),
@@ -74,7 +53,7 @@ const JSON_STATUS: &str = "\
 
 const GLOBAL: &str = "Global options";
 
-/// Run a command under a lock; list, show and evict leases.
+/// Run a command under a lock; list, watch and evict leases; examine engines.
 #[derive(Parser)]
 #[command(name = "leasehold", version, after_help = EXAMPLES, max_term_width = 100)]
 #[command(disable_help_subcommand = true, subcommand_required = true)]
@@ -83,6 +62,12 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Who asks: a user, or leasehold itself.
+pub(crate) enum Asked {
+    Cli(Cli),
+    Inner(Inner),
 }
 
 // No `Debug`: the URL may hold a password.
@@ -103,7 +88,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// Print JSON (ls, show, evict)
+    /// Print JSON (ls, show, evict, watch, doctor, bench)
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 }
@@ -114,96 +99,11 @@ pub(crate) enum Command {
     Ls(Ls),
     Show(Show),
     Evict(Evict),
-    #[command(name = START, hide = true)]
-    Start(Start),
-}
-
-/// Run a command while holding a lock
-#[derive(Args)]
-#[command(after_help = RUN_EXAMPLES)]
-pub(crate) struct Run {
-    /// The name of the lock
-    pub(crate) name: String,
-
-    /// Wait at most this long for the lock [default: without limit]
-    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "no_wait")]
-    pub(crate) wait: Option<Duration>,
-
-    /// Do not wait: give up if the lock is busy
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-
-    /// Free at most this long after leasehold's last sign of life
-    ///
-    /// The lease is renewed every third of it, as long as the command runs.
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30s")]
-    pub(crate) ttl: Duration,
-
-    /// Stop the command after it has held the lock for this long
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) max_hold: Option<Duration>,
-
-    /// Demand exact arrival order over all processes
-    #[arg(long)]
-    pub(crate) fair: bool,
-
-    /// Keep the lock closed for this long, even if the command ends earlier
-    ///
-    /// For short jobs that hosts with different clocks start at "the same" time.
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) hold_at_least: Option<Duration>,
-
-    /// Keep an expired (not a released) lock closed for this much longer
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) lock_delay: Option<Duration>,
-
-    /// What others see as the holder [default: user@host:pid and the command]
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) label: Option<String>,
-
-    /// A remark for people, shown by `leasehold show`
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) meta: Option<String>,
-
-    /// What to do with the command when the lease is lost
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnLost::Term)]
-    pub(crate) on_lost: OnLost,
-
-    /// The time between SIGTERM and SIGKILL; at most a third of the ttl if the
-    /// lease runs out
-    #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "5s")]
-    pub(crate) grace: Duration,
-
-    /// The exit code if the lock is busy
-    #[arg(long, value_name = "N", default_value_t = crate::failure::BUSY)]
-    pub(crate) busy_code: u8,
-
-    /// Do not say that the command waits
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-
-    /// The command and its arguments, after `--`
-    #[arg(last = true, required = true, value_name = "CMD")]
-    pub(crate) command: Vec<OsString>,
-}
-
-impl Run {
-    /// When the library is to end the lease. A command that is to be stopped
-    /// keeps its lease while it is being stopped.
-    pub(crate) fn longest_lease(&self) -> Option<Duration> {
-        let stopping = if self.on_lost == OnLost::Ignore { Duration::ZERO } else { self.grace };
-        self.max_hold.map(|most| most.saturating_add(stopping).saturating_add(stopping))
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnLost {
-    /// SIGTERM, and SIGKILL before the lease can be someone else's
-    Term,
-    /// SIGKILL
-    Kill,
-    /// Warn, and let it go on
-    Ignore,
+    Watch(Watch),
+    Doctor(Doctor),
+    Bench(Bench),
+    Completions(Completions),
+    Man(Man),
 }
 
 /// List the names that are held or waited for
@@ -281,29 +181,19 @@ pub(crate) struct Evict {
     pub(crate) dry_run: bool,
 }
 
-/// The word for [`Start`] on the command line.
-pub(crate) const START: &str = "__start";
-
-/// The step between `run` and its command: ties its own life to `run`'s, then
-/// becomes the command. Only the new process itself can do that.
-#[derive(Args)]
-pub(crate) struct Start {
-    /// Die with this process
-    #[arg(long)]
-    pub(crate) tether: Option<u32>,
-
-    #[arg(last = true, required = true)]
-    pub(crate) command: Vec<OsString>,
-}
-
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|why| format!("{why}; write 30s, 5m or 1h 30m"))
 }
 
 /// Reads the command line; `None` if it asked for help, which has been given.
-pub(crate) fn parse() -> Result<Option<Cli>, Failure> {
-    let error = match Cli::try_parse() {
-        Ok(cli) => return Ok(Some(cli)),
+pub(crate) fn parse() -> Result<Option<Asked>, Failure> {
+    let asked = if Inner::is_meant() {
+        Inner::try_parse().map(Asked::Inner)
+    } else {
+        Cli::try_parse().map(Asked::Cli)
+    };
+    let error = match asked {
+        Ok(asked) => return Ok(Some(asked)),
         Err(error) => error,
     };
     match error.kind() {
@@ -319,7 +209,7 @@ pub(crate) fn parse() -> Result<Option<Cli>, Failure> {
 /// What clap says in a paragraph, in a line, with what would have been right.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingSubcommand {
-        return "say what to do: run, ls, show or evict; see leasehold --help".into();
+        return format!("say what to do: {}; see leasehold --help", commands());
     }
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -329,6 +219,9 @@ fn one_line(error: &clap::Error) -> String {
     let command = asked_for(std::env::args_os());
     let valid = match error.kind() {
         ErrorKind::UnknownArgument => valid_arguments(&command, error),
+        ErrorKind::MissingRequiredArgument if command.get_name() == "run" => {
+            "; the command to run comes after `--`".into()
+        }
         _ => String::new(),
     };
     let path = command.get_bin_name().unwrap_or("leasehold");
@@ -337,11 +230,19 @@ fn one_line(error: &clap::Error) -> String {
 
 fn valid_arguments(command: &clap::Command, error: &clap::Error) -> String {
     let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
-    if command.get_name() == "run" && !unknown.starts_with('-') {
-        return "; the command to run comes after `--`".into();
+    if !unknown.starts_with('-') {
+        return String::new();
     }
     let options: Vec<_> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
     format!("; valid options: --{}", options.join(" --"))
+}
+
+/// `run, ls, show, ... or man`
+fn commands() -> String {
+    let whole = Cli::command();
+    let mut names: Vec<_> = whole.get_subcommands().map(clap::Command::get_name).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{} or {last}", names.join(", "))
 }
 
 /// The subcommand that the user meant, or the whole.
@@ -364,7 +265,7 @@ mod tests {
 
     #[test]
     fn every_command_has_examples() {
-        for command in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+        for command in Cli::command().get_subcommands() {
             let help = command.clone().render_long_help().to_string();
             assert!(help.contains("Examples:"), "{}", command.get_name());
         }

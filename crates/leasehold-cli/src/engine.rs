@@ -18,13 +18,22 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Opens the engine that the command line or the environment names.
 pub(crate) async fn open(global: &Global) -> Result<Locks, Failure> {
-    let given = global.engine.as_deref().filter(|url| !url.is_empty());
-    let url = given.map_or_else(default_url, |url| Ok(url.to_owned()))?;
-    let locks = answer(async { Ok(leasehold::open(url).await?) }).await?;
+    let locks = open_url(&url(global)?).await?;
     match &global.namespace {
         Some(namespace) => Ok(locks.namespace(namespace.as_str())?),
         None => Ok(locks),
     }
+}
+
+/// The URL that was given, or the default.
+pub(crate) fn url(global: &Global) -> Result<String, Failure> {
+    let given = global.engine.as_deref().filter(|url| !url.is_empty());
+    given.map_or_else(default_url, |url| Ok(url.to_owned()))
+}
+
+/// Opens the engine that a URL names.
+pub(crate) async fn open_url(url: &str) -> Result<Locks, Failure> {
+    answer(async { Ok(leasehold::open(url).await?) }).await
 }
 
 /// What the engine has to say, if it says it in time.

@@ -8,8 +8,12 @@ use crate::output;
 
 /// `evict` found nothing to evict.
 pub(crate) const NOTHING: u8 = 1;
+/// `doctor` found something that should be changed.
+pub(crate) const WARNING: u8 = 1;
 /// The command line, or the configuration it names, can never work.
 pub(crate) const USAGE: u8 = 2;
+/// `doctor` found that locks are not safe.
+pub(crate) const DANGER: u8 = 3;
 /// `EX_UNAVAILABLE`: the engine cannot be reached.
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// `EX_SOFTWARE`: a bug, here or in the engine, or a damaged store.
@@ -50,6 +54,15 @@ impl Failure {
     /// An end that needs no words: a signal asked for it.
     pub(crate) const fn silent(code: u8) -> Self {
         Self { code, message: String::new() }
+    }
+
+    /// The same, with a word on where it happened.
+    pub(crate) fn at(self, place: &str) -> Self {
+        Self { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     pub(crate) fn report(self) -> ExitCode {

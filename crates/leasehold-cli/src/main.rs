@@ -9,28 +9,31 @@ mod args;
 mod cmd;
 mod engine;
 mod failure;
+mod histogram;
+mod line;
 mod output;
+mod scratch;
+mod signals;
+mod table;
 mod text;
 mod who;
 
 use std::process::ExitCode;
 
-use crate::args::{Cli, Command};
+use crate::args::{Asked, Inner};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let done = args::parse().and_then(|cli| match cli {
-        Some(cli) => obey(cli),
-        None => Ok(0),
-    });
+    let done = args::parse().and_then(|asked| asked.map_or(Ok(0), obey));
     done.map_or_else(|failure| failure.report(), ExitCode::from)
 }
 
-fn obey(cli: Cli) -> Result<u8, Failure> {
-    match cli.command {
+fn obey(asked: Asked) -> Result<u8, Failure> {
+    match asked {
         // Becomes the user's command; never needs a runtime.
-        Command::Start(start) => Err(cmd::run::start(&start)),
-        command => runtime()?.block_on(cmd::obey(&cli.global, command)),
+        Asked::Inner(Inner::Start(start)) => Err(cmd::run::start(&start)),
+        Asked::Inner(Inner::Peer(peer)) => runtime()?.block_on(cmd::bench::peer(&peer)),
+        Asked::Cli(cli) => runtime()?.block_on(cmd::obey(&cli.global, cli.command)),
     }
 }
 

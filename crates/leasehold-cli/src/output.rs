@@ -37,6 +37,25 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&(visible_json(&json) + "\n"))
 }
 
+/// One JSON object on a line of its own.
+pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(value)
+        .map_err(|cause| Failure::internal(format!("cannot write JSON: {cause}")))?;
+    print(&(visible_json(&json) + "\n"))
+}
+
+/// Whether somebody may still read standard output: not so once the reader of
+/// a pipe has gone.
+pub(crate) fn has_reader() -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let stdout = io::stdout();
+    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+    poll(&mut asked, Some(&now)).is_err() || !asked[0].revents().intersects(gone)
+}
+
 /// A name as `--json` shows it. Field names are a promise: add, never change.
 #[derive(Serialize)]
 pub(crate) struct StatusJson<'a> {
@@ -78,7 +97,7 @@ struct LastJson<'a> {
 }
 
 #[derive(Serialize)]
-struct ModeJson {
+pub(crate) struct ModeJson {
     mode: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     take: Option<u32>,

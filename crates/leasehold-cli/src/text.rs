@@ -68,6 +68,28 @@ pub(crate) fn span(span: Duration) -> String {
     humantime::format_duration(short).to_string()
 }
 
+/// `850 µs`, `1.25 ms`, `2.1 s`: three digits, for measurements.
+pub(crate) fn brief(span: Duration) -> String {
+    let micros = span.as_secs_f64() * 1e6;
+    let (number, unit) = match micros {
+        _ if micros < 1e3 => (micros, "µs"),
+        _ if micros < 1e6 => (micros / 1e3, "ms"),
+        _ => (micros / 1e6, "s"),
+    };
+    let digits = if number < 10.0 { 2 } else { usize::from(number < 100.0) };
+    format!("{number:.digits$} {unit}")
+}
+
+/// An engine and where it is; an endpoint may already say which engine.
+pub(crate) fn place(scheme: &str, endpoint: &str) -> String {
+    if endpoint.starts_with(scheme) { endpoint.into() } else { format!("{scheme} {endpoint}") }
+}
+
+/// Microseconds to a tenth, for programs.
+pub(crate) fn micros(span: Duration) -> f64 {
+    (span.as_secs_f64() * 1e7).round() / 10.0
+}
+
 /// Seconds to the millisecond, for programs.
 pub(crate) fn seconds(span: Duration) -> f64 {
     (span.as_secs_f64() * 1000.0).trunc() / 1000.0
@@ -112,6 +134,10 @@ mod tests {
         assert_eq!(span(Duration::from_millis(182_999)), "3m 2s");
         assert_eq!(span(Duration::from_micros(120_900)), "120ms");
         assert_eq!(span(Duration::ZERO), "0s");
+        assert_eq!(brief(Duration::from_nanos(1_234)), "1.23 µs");
+        assert_eq!(brief(Duration::from_micros(12_345)), "12.3 ms");
+        assert_eq!(brief(Duration::from_millis(123_456)), "123 s");
+        assert!((micros(Duration::from_nanos(1_260)) - 1.3).abs() < 1e-9);
         assert!((seconds(Duration::from_micros(1_234_567)) - 1.234).abs() < 1e-9);
     }
 }

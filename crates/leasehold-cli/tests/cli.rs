@@ -1,10 +1,15 @@
 //! The command, as its users meet it: real processes, one engine, exit codes.
 #![allow(clippy::disallowed_methods, reason = "tests wait for other processes")]
 
+mod bench;
+mod doctor;
 mod inspect;
 mod loss;
+mod modes;
+mod pages;
 mod run;
 mod signals;
 mod terminal;
 mod usage;
 mod util;
+mod watch;

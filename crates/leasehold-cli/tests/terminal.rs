@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::util::{TestCommand, World, eventually, state_of};
 
 /// `leasehold ARGS` on a terminal; `ARGS` as a shell reads them.
-fn on_terminal(world: &World, args: &str) -> TestCommand {
+pub(crate) fn on_terminal(world: &World, args: &str) -> TestCommand {
     let mut script = Command::new("script");
     script.args(["-qec", &format!("{} {args}", env!("CARGO_BIN_EXE_leasehold")), "/dev/null"]);
     world.command(script).env("TERM", "xterm")

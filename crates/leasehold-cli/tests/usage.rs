@@ -8,7 +8,10 @@ use crate::util::World;
 fn an_unknown_option_lists_the_valid_ones() {
     let world = World::new();
     let typo = world.leasehold(&["run", "x", "--tll", "5s", "--", "true"]).outcome();
-    typo.expect_code(2).says("'--tll'").says("--wait --no-wait --ttl").says("leasehold run --help");
+    typo.expect_code(2)
+        .says("'--tll'")
+        .says("--permits --wait --no-wait --ttl")
+        .says("leasehold run --help");
     let typo = world.leasehold(&["ls", "--everything"]).outcome().expect_code(2);
     typo.says("valid options: --all --engine --namespace --json");
 }
@@ -30,6 +33,10 @@ fn bad_values_say_what_is_right() {
     run(&["x", "--ttl", "0s"]).says("ttl");
     run(&["x", "--on-lost", "panic"]).says("term, kill, ignore");
     run(&["x", "--wait", "1s", "--no-wait"]).says("cannot be used with");
+    run(&["x", "--permits", "6/5"]).says("at most all of them");
+    run(&["x", "--permits", "two"]).says("write TAKE/OF, as in 2/5");
+    run(&["x", "--shared", "--permits", "1/2"]).says("cannot be used with");
+    run(&["x", "y", "--shared"]).says("take one name; several are mutexes");
     run(&["x", "--namespace", "a b"]).says("invalid namespace \"a b\"");
     run(&["x", "--engine", "sqlitee:/x"]).says("memory:, sqlite:");
     run(&["x", "--engine", "memory:?ttl=3"]).says("valid options: namespace");
@@ -39,18 +46,23 @@ fn bad_values_say_what_is_right() {
 fn help_and_version_go_to_standard_output() {
     let world = World::new();
     assert!(world.leasehold(&["--version"]).stdout().starts_with("leasehold 0."));
-    for command in [&["run"][..], &["ls"], &["show"], &["evict"], &[]] {
+    let commands = ["run", "ls", "show", "evict", "watch", "doctor", "bench", "completions", "man"];
+    for command in commands.map(|it| vec![it]).into_iter().chain([vec![]]) {
         for help in ["-h", "--help"] {
-            let text = world.leasehold(&[command, &[help]].concat()).stdout();
+            let text = world.leasehold(&[&command[..], &[help]].concat()).stdout();
             assert!(text.contains("Examples:\n"), "{command:?}");
-            assert!(!text.contains("__start"), "{command:?}");
+            assert!(!text.contains("__"), "{command:?}");
         }
     }
     let run = world.leasehold(&["run", "--help"]).stdout();
     for code in ["75", "76", "69", "70", "126", "127", "128+N", "LEASEHOLD_FENCE"] {
         assert!(run.contains(code), "{code}");
     }
-    world.leasehold(&[]).outcome().expect_code(2).says("run, ls, show or evict");
+    world
+        .leasehold(&[])
+        .outcome()
+        .expect_code(2)
+        .says("run, ls, show, evict, watch, doctor, bench, completions or man");
 }
 
 #[test]

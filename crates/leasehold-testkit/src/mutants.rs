@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::claim::{
-    Claim, Ending, Grant, LeaseId, Owner, Refresh, Renewal, Stance, Ticket, Verdict, Wake,
+    Busy, Claim, Ending, Grant, LeaseId, Owner, Refresh, Renewal, Stance, Ticket, Verdict, Wake,
 };
-use leasehold::engine::{BoxFuture, Bus, Events, Eviction, Target};
-use leasehold::{Clock, Engine, Moment, Name, Predecessor, Released, Result};
+use leasehold::engine::{BoxFuture, Bus, Events, Eviction, Page, Selector, Target};
+use leasehold::{Clock, Engine, Mode, Moment, Name, Predecessor, Released, Result};
+use tokio::sync::Notify;
 
 use crate::twist::{Inner, Twist, Twisted};
 
@@ -38,11 +39,33 @@ pub enum Mutant {
     SilentEviction,
     /// A repeated claim is taken for a new one.
     ForgetsItsClaims,
+    /// `SETNX`, and its client died before the `EXPIRE`.
+    NeverExpires,
+    /// `GET`, compare here, then `DEL`: what came in between is deleted.
+    GetThenDel,
+    /// The thread is the value: its second claim finds its own name there.
+    ThreadAsValue,
+    /// The expiry is counted by a clock that is ahead of the holder's.
+    ForeignClock,
+    /// A claim for many permits takes one.
+    PermitsWithoutWeight,
+    /// A reader waits for the writers behind it too.
+    ReaderWaitsForLaterWriters,
+    /// A lease that is handed over keeps the fence of the holder before.
+    FenceHandedOn,
+    /// A release wakes everyone.
+    HerdWake,
+    /// The watchdog renews once, and then only says so.
+    RenewsOnce,
+    /// A lease is renewed for as long as was first asked, whoever re-enters it.
+    ReentryKeepsShortTtl,
+    /// A writer becomes a reader by letting go and coming back.
+    ConvertLetsGo,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 21] = [
         Self::ReleaseWithoutCompare,
         Self::RenewResurrects,
         Self::RenewWithoutCompare,
@@ -53,6 +76,17 @@ impl Mutant {
         Self::TryQueues,
         Self::SilentEviction,
         Self::ForgetsItsClaims,
+        Self::NeverExpires,
+        Self::GetThenDel,
+        Self::ThreadAsValue,
+        Self::ForeignClock,
+        Self::PermitsWithoutWeight,
+        Self::ReaderWaitsForLaterWriters,
+        Self::FenceHandedOn,
+        Self::HerdWake,
+        Self::RenewsOnce,
+        Self::ReentryKeepsShortTtl,
+        Self::ConvertLetsGo,
     ];
 
     /// The engine, made wrong.
@@ -69,6 +103,17 @@ impl Mutant {
             Self::TryQueues => Twisted::around(engine, TryQueues),
             Self::SilentEviction => Twisted::around(engine, SilentEviction::default()),
             Self::ForgetsItsClaims => Twisted::around(engine, ForgetsItsClaims),
+            Self::NeverExpires => Twisted::around(engine, NeverExpires),
+            Self::GetThenDel => Twisted::around(engine, GetThenDel),
+            Self::ThreadAsValue => Twisted::around(engine, ThreadAsValue),
+            Self::ForeignClock => Twisted::around(engine, ForeignClock),
+            Self::PermitsWithoutWeight => Twisted::around(engine, PermitsWithoutWeight),
+            Self::ReaderWaitsForLaterWriters => Twisted::around(engine, ReaderWaits),
+            Self::FenceHandedOn => Twisted::around(engine, FenceHandedOn::default()),
+            Self::HerdWake => Twisted::around(engine, HerdWake::default()),
+            Self::RenewsOnce => Twisted::around(engine, RenewsOnce::default()),
+            Self::ReentryKeepsShortTtl => Twisted::around(engine, FirstTtl::default()),
+            Self::ConvertLetsGo => Twisted::around(engine, ConvertLetsGo),
         }
     }
 }
@@ -301,6 +346,267 @@ impl Twist for ForgetsItsClaims {
                     inner.acquire(claim).await
                 }
             }
+        })
+    }
+}
+
+/// Changes a grant on its way up.
+fn granting(
+    asked: BoxFuture<Result<Verdict>>,
+    change: impl FnOnce(&mut Grant) + Send + 'static,
+) -> BoxFuture<Result<Verdict>> {
+    Box::pin(async move {
+        let mut verdict = asked.await?;
+        if let Verdict::Granted(grant) = &mut verdict {
+            change(grant);
+        }
+        Ok(verdict)
+    })
+}
+
+#[derive(Debug)]
+struct NeverExpires;
+
+impl Twist for NeverExpires {
+    fn acquire(&self, inner: &Inner, mut claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let ttl = std::mem::replace(&mut claim.ttl, inner.profile().limits.ttl_max);
+        granting(inner.acquire(claim), move |grant| grant.ttl = ttl)
+    }
+}
+
+#[derive(Debug)]
+struct GetThenDel;
+
+impl GetThenDel {
+    /// Long enough for the lease of a check to run out in between.
+    const BETWEEN: Duration = Duration::from_millis(800);
+
+    async fn compare_and_delete(inner: Inner, ticket: Ticket) -> Result<Released> {
+        let name = ticket.name.clone();
+        let found = inner.inspect(Selector::Name(name.clone()), Page::default()).await?;
+        if found.names.iter().all(|status| status.holders.is_empty()) {
+            return inner.release(ticket, Ending::new()).await;
+        }
+        tokio::time::sleep(Self::BETWEEN).await;
+        let everyone = Eviction::new(name, Target::All, "mutant", "DEL")?;
+        inner.evict(everyone).await?;
+        Ok(Released::Released)
+    }
+}
+
+impl Twist for GetThenDel {
+    fn release(&self, inner: &Inner, ticket: Ticket, _: Ending) -> BoxFuture<Result<Released>> {
+        Box::pin(Self::compare_and_delete(Inner::clone(inner), ticket))
+    }
+}
+
+#[derive(Debug)]
+struct ThreadAsValue;
+
+impl ThreadAsValue {
+    /// All verbs come from one thread, as with a runtime of one worker.
+    const fn on_one_thread(mut ticket: Ticket) -> Ticket {
+        ticket.id = LeaseId::from_bits(1);
+        ticket
+    }
+}
+
+impl Twist for ThreadAsValue {
+    fn acquire(&self, inner: &Inner, mut claim: Claim) -> BoxFuture<Result<Verdict>> {
+        claim.ticket.id = LeaseId::from_bits(1);
+        inner.acquire(claim)
+    }
+
+    fn wait(&self, inner: &Inner, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        inner.wait(Self::on_one_thread(ticket), until)
+    }
+
+    fn renew(&self, inner: &Inner, mut tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        tickets.iter_mut().for_each(|it| it.ticket.id = LeaseId::from_bits(1));
+        inner.renew(tickets)
+    }
+
+    fn release(
+        &self,
+        inner: &Inner,
+        ticket: Ticket,
+        ending: Ending,
+    ) -> BoxFuture<Result<Released>> {
+        inner.release(Self::on_one_thread(ticket), ending)
+    }
+}
+
+#[derive(Debug)]
+struct ForeignClock;
+
+impl Twist for ForeignClock {
+    fn acquire(&self, inner: &Inner, mut claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let ttl = claim.ttl;
+        claim.ttl = (ttl / 2).max(inner.profile().limits.ttl_min);
+        granting(inner.acquire(claim), move |grant| grant.ttl = ttl)
+    }
+}
+
+#[derive(Debug)]
+struct PermitsWithoutWeight;
+
+impl Twist for PermitsWithoutWeight {
+    fn acquire(&self, inner: &Inner, mut claim: Claim) -> BoxFuture<Result<Verdict>> {
+        if let Mode::Permits { of, .. } = claim.ticket.mode {
+            claim.ticket.mode = Mode::Permits { take: 1, of };
+        }
+        inner.acquire(claim)
+    }
+}
+
+#[derive(Debug)]
+struct ReaderWaits;
+
+impl ReaderWaits {
+    async fn writers_wait(inner: &Inner, name: &Name) -> Result<bool> {
+        let found = inner.inspect(Selector::Name(name.clone()), Page::default()).await?;
+        let mut waiters = found.names.iter().flat_map(|status| &status.waiters);
+        Ok(waiters.any(|waiter| waiter.mode == Mode::Write))
+    }
+}
+
+impl Twist for ReaderWaits {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let inner = Inner::clone(inner);
+        Box::pin(async move {
+            let (ticket, tries) = (claim.ticket.clone(), claim.stance == Stance::Try);
+            let verdict = inner.acquire(claim).await?;
+            let granted = matches!(verdict, Verdict::Granted(_));
+            if !granted || tries || ticket.mode != Mode::Read {
+                return Ok(verdict);
+            }
+            if !Self::writers_wait(&inner, &ticket.name).await? {
+                return Ok(verdict);
+            }
+            let mut busy = Busy::new();
+            busy.recheck_in = Some(Duration::from_millis(20));
+            Ok(Verdict::Busy(busy))
+        })
+    }
+
+    fn wait(&self, inner: &Inner, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let (reads, waited) = (ticket.mode == Mode::Read, inner.wait(ticket, until));
+        Box::pin(async move {
+            let wake = waited.await?;
+            Ok(if reads { Wake::Look } else { wake })
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct FenceHandedOn {
+    last: Arc<Mutex<HashMap<Name, u64>>>,
+}
+
+impl Twist for FenceHandedOn {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let (last, name) = (Arc::clone(&self.last), claim.ticket.name.clone());
+        granting(inner.acquire(claim), move |grant| {
+            lock(&last).insert(name, grant.fence);
+        })
+    }
+
+    fn wait(&self, inner: &Inner, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let (last, name) = (Arc::clone(&self.last), ticket.name.clone());
+        let waited = inner.wait(ticket, until);
+        Box::pin(async move {
+            let mut wake = waited.await?;
+            if let Wake::Granted { fence, .. } = &mut wake {
+                *fence = lock(&last).get(&name).copied().unwrap_or(*fence);
+            }
+            Ok(wake)
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct HerdWake {
+    released: Arc<Notify>,
+}
+
+impl Twist for HerdWake {
+    fn wait(&self, inner: &Inner, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let (released, waited) = (Arc::clone(&self.released), inner.wait(ticket, until));
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                wake = waited => wake,
+                () = released.notified() => Ok(Wake::Look),
+            }
+        })
+    }
+
+    fn release(
+        &self,
+        inner: &Inner,
+        ticket: Ticket,
+        ending: Ending,
+    ) -> BoxFuture<Result<Released>> {
+        let (everyone, released) = (Arc::clone(&self.released), inner.release(ticket, ending));
+        Box::pin(async move {
+            let answer = released.await;
+            everyone.notify_waiters();
+            answer
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct RenewsOnce {
+    done: Arc<Mutex<HashSet<LeaseId>>>,
+}
+
+impl Twist for RenewsOnce {
+    fn renew(&self, inner: &Inner, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let fresh = |it: &Refresh| lock(&self.done).insert(it.ticket.id);
+        if tickets.iter().any(fresh) {
+            return inner.renew(tickets);
+        }
+        let sent_at = Clock::System.now();
+        let said = tickets.iter().map(|it| Renewal::Held { ttl: it.ttl, sent_at });
+        Box::pin(std::future::ready(said.collect()))
+    }
+}
+
+#[derive(Debug, Default)]
+struct FirstTtl {
+    first: Arc<Mutex<HashMap<LeaseId, Duration>>>,
+}
+
+impl Twist for FirstTtl {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        lock(&self.first).insert(claim.ticket.id, claim.ttl);
+        inner.acquire(claim)
+    }
+
+    fn renew(&self, inner: &Inner, mut tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        for refresh in &mut tickets {
+            let first = lock(&self.first).get(&refresh.ticket.id).copied();
+            refresh.ttl = first.unwrap_or(refresh.ttl);
+        }
+        inner.renew(tickets)
+    }
+}
+
+#[derive(Debug)]
+struct ConvertLetsGo;
+
+impl Twist for ConvertLetsGo {
+    fn convert(&self, inner: &Inner, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        let inner = Inner::clone(inner);
+        Box::pin(async move {
+            let ttl = Duration::from_secs(3600);
+            inner.release(ticket.clone(), Ending::new()).await?;
+            let again = Claim::new(ticket.in_mode(to), Owner::new("mutant"), ttl);
+            Ok(match inner.acquire(again).await? {
+                Verdict::Granted(grant) => Renewal::Held { ttl, sent_at: grant.sent_at },
+                Verdict::Busy(_) => Renewal::Gone,
+            })
         })
     }
 }

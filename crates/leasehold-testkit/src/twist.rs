@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold::claim::{Claim, Ending, Refresh, Renewal, Ticket, Verdict, Wake};
 use leasehold::engine::{
@@ -15,6 +16,11 @@ pub type Inner = Arc<dyn Engine>;
 
 /// What a twist does to the verbs; each is passed on unless it says otherwise.
 pub trait Twist: Debug + Send + Sync + 'static {
+    /// What it promises.
+    fn profile<'a>(&'a self, inner: &'a Inner) -> &'a Profile {
+        inner.profile()
+    }
+
     /// Asks for a lease.
     fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
         inner.acquire(claim)
@@ -40,6 +46,11 @@ pub trait Twist: Debug + Send + Sync + 'static {
         inner.release(ticket, ending)
     }
 
+    /// Changes the mode of a held ticket.
+    fn convert(&self, inner: &Inner, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        inner.convert(ticket, to)
+    }
+
     /// Who holds and who waits.
     fn inspect(&self, inner: &Inner, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
         inner.inspect(selector, page)
@@ -56,6 +67,57 @@ pub trait Twist: Debug + Send + Sync + 'static {
 pub struct Plain;
 
 impl Twist for Plain {}
+
+/// Counts what is asked of the engine; to wait for a push is no request.
+#[derive(Clone, Debug, Default)]
+pub struct Requests(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    turns: AtomicU64,
+    renewals: AtomicU64,
+}
+
+impl Requests {
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.turns() + self.0.renewals.load(Ordering::Relaxed)
+    }
+
+    /// How many of them took or gave back something; the rest are renewals.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        self.0.turns.load(Ordering::Relaxed)
+    }
+}
+
+impl Twist for Requests {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
+        inner.acquire(claim)
+    }
+
+    fn renew(&self, inner: &Inner, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        self.0.renewals.fetch_add(1, Ordering::Relaxed);
+        inner.renew(tickets)
+    }
+
+    fn release(
+        &self,
+        inner: &Inner,
+        ticket: Ticket,
+        ending: Ending,
+    ) -> BoxFuture<Result<Released>> {
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
+        inner.release(ticket, ending)
+    }
+
+    fn convert(&self, inner: &Inner, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
+        inner.convert(ticket, to)
+    }
+}
 
 /// An engine with a twist. Closing it leaves the engine below open: others may
 /// use that too.
@@ -75,7 +137,7 @@ impl<T: Twist> Twisted<T> {
 
 impl<T: Twist> Engine for Twisted<T> {
     fn profile(&self) -> &Profile {
-        self.inner.profile()
+        self.twist.profile(&self.inner)
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
@@ -95,7 +157,7 @@ impl<T: Twist> Engine for Twisted<T> {
     }
 
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
-        self.inner.convert(ticket, to)
+        self.twist.convert(&self.inner, ticket, to)
     }
 
     fn events(&self) -> Events {

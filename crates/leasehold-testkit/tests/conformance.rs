@@ -1,6 +1,7 @@
 //! Every engine against the one suite.
 
 use std::io::{Write, stderr};
+use std::num::NonZero;
 use std::process::ExitCode;
 
 use leasehold_testkit::conformance::{EngineUnderTest, trials};
@@ -9,12 +10,21 @@ use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
     match gather() {
-        Ok(trials) => libtest_mimic::run(&Arguments::from_args(), trials).exit_code(),
+        Ok(trials) => libtest_mimic::run(&arguments(), trials).exit_code(),
         Err(why) => {
             say(&why);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Most trials wait for an expiry or a wake-up most of the time, so several
+/// share a core unless told otherwise.
+fn arguments() -> Arguments {
+    let mut arguments = Arguments::from_args();
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    arguments.test_threads.get_or_insert(3 * cores);
+    arguments
 }
 
 fn gather() -> Result<Vec<Trial>, String> {

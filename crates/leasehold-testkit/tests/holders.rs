@@ -83,7 +83,7 @@ struct Bench {
 impl Bench {
     fn new(engine: EngineUnderTest) -> Outcome<Self> {
         let (store, runtime) = (engine.store()?, Runtime::new()?);
-        let locks = runtime.block_on(store.open())?;
+        let locks = runtime.block_on(store.open())?.into_locks();
         Ok(Self { locks, runtime, store })
     }
 

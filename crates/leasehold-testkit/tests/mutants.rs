@@ -40,6 +40,30 @@ const fn killers(mutant: Mutant) -> &'static [&'static str] {
         ],
         Mutant::SilentEviction => &["loss::an_evicted_holder_of_another_client_hears_it"],
         Mutant::ForgetsItsClaims => &["verbs::a_repeated_claim_is_granted_with_the_same_fence"],
+        Mutant::NeverExpires => &["verbs::a_release_after_the_expiry_touches_no_successor"],
+        Mutant::GetThenDel => &["verbs::a_release_under_way_touches_no_successor"],
+        Mutant::ThreadAsValue => &[
+            "exclusion::a_held_name_is_busy_for_everyone",
+            "exclusion::tasks_of_one_client_never_overlap",
+        ],
+        Mutant::ForeignClock => &[
+            "expiry::the_engine_keeps_what_its_holder_claims",
+            "expiry::nobody_gets_in_while_the_holder_claims_it",
+        ],
+        Mutant::PermitsWithoutWeight => {
+            &["modes::permits_add_up", "semaphore::every_permit_counts"]
+        }
+        Mutant::ReaderWaitsForLaterWriters => {
+            &["rwlock::a_reader_before_a_writer_is_served_before_it"]
+        }
+        Mutant::FenceHandedOn => &[
+            "waiting::a_waiter_is_woken_by_the_release",
+            "waiting::waiters_are_served_in_order_of_arrival",
+        ],
+        Mutant::HerdWake => &["waiting::a_release_wakes_one_waiter_not_the_herd"],
+        Mutant::RenewsOnce => &["renewal::a_lease_outlives_many_ttls"],
+        Mutant::ReentryKeepsShortTtl => &["owners::the_longest_ttl_counts"],
+        Mutant::ConvertLetsGo => &["modes::a_conversion_lets_no_writer_in"],
     }
 }
 
@@ -100,4 +124,15 @@ mutants! {
     a_try_that_queues_is_found_out: TryQueues,
     a_silent_eviction_is_found_out: SilentEviction,
     a_claim_that_is_not_idempotent_is_found_out: ForgetsItsClaims,
+    a_lease_that_never_expires_is_found_out: NeverExpires,
+    a_compare_before_the_delete_is_found_out: GetThenDel,
+    a_thread_as_the_value_is_found_out: ThreadAsValue,
+    an_expiry_by_another_clock_is_found_out: ForeignClock,
+    permits_without_weight_are_found_out: PermitsWithoutWeight,
+    a_reader_that_waits_for_later_writers_is_found_out: ReaderWaitsForLaterWriters,
+    a_fence_that_is_handed_on_is_found_out: FenceHandedOn,
+    a_woken_herd_is_found_out: HerdWake,
+    a_watchdog_that_stops_is_found_out: RenewsOnce,
+    a_re_entry_with_a_short_ttl_is_found_out: ReentryKeepsShortTtl,
+    a_conversion_that_lets_go_is_found_out: ConvertLetsGo,
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::claim::{Busy, Claim, Holder, Mode, Owner, Stance, Ticket, Verdict, Wake, rounded};
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::core::Core;
 use crate::engine::Profile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::{Hold, Terms};
 use crate::name::Name;
+use crate::observe::Asked;
 use crate::parcel::Parcel;
 
 /// The shortest pause between two looks at a busy name.
@@ -42,6 +43,16 @@ pub(crate) enum Effort {
     Wait { since: Moment, until: Moment },
     /// So many times, with pauses, and not after this moment.
     Attempts { count: u32, every: Duration, since: Moment, until: Moment },
+}
+
+impl Effort {
+    /// When the wait began: now, for a try.
+    fn since(self, clock: &Clock) -> Moment {
+        match self {
+            Self::Wait { since, .. } | Self::Attempts { since, .. } => since,
+            Self::Try => clock.now(),
+        }
+    }
 }
 
 impl Request {
@@ -110,8 +121,10 @@ pub(crate) enum Delivery {
 pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parcel<Delivery>>) {
     // The last handle waits for what a dropped future leaves to be done.
     let _counted = core.errands.begin();
-    let seeker = Seeker { core: &core, request: &request, parcel: &parcel };
-    let mut sought = seeker.seek().await;
+    let since = || request.effort.since(&core.clock);
+    let asked = core.observer.asked(&request.name, request.mode, since);
+    let seeker = Seeker { core: &core, request: &request, parcel: &parcel, asked: &asked };
+    let mut sought = asked.around(seeker.seek()).await;
     if let (Ok(Some(_)), Err(closed)) = (&sought, core.check_open()) {
         sought = Err(closed);
     }
@@ -140,6 +153,7 @@ struct Seeker<'a> {
     core: &'a Arc<Core>,
     request: &'a Request,
     parcel: &'a Parcel<Delivery>,
+    asked: &'a Asked,
 }
 
 impl Seeker<'_> {
@@ -172,6 +186,7 @@ impl Seeker<'_> {
         if tenancy.hold.raise_ttl(request.terms.ttl) {
             core.schedule.keep_now(&tenancy.hold);
         }
+        core.observer.reentered(self.asked, &tenancy.hold);
         Ok(Some(tenancy))
     }
 
@@ -190,7 +205,7 @@ impl Seeker<'_> {
                 Verdict::Granted(grant) => {
                     if tenancy.hold.granted(&grant, self.core.drift(grant.ttl)) {
                         self.core.schedule.keep(&tenancy.hold);
-                        self.core.owners.enter(&tenancy.hold);
+                        self.moved_in(&tenancy);
                         return Ok(Ok(tenancy));
                     }
                 }
@@ -234,11 +249,17 @@ impl Seeker<'_> {
         for _ in 0..LATE_GRANTS {
             let tenancy = Tenancy::new(self.core, self.request);
             if self.wait_with(&tenancy, until, pass.as_ref()).await? {
-                self.core.owners.enter(&tenancy.hold);
+                self.moved_in(&tenancy);
                 return Ok(tenancy);
             }
         }
         Err(self.too_slow())
+    }
+
+    /// The engine has granted it.
+    fn moved_in(&self, tenancy: &Tenancy) {
+        self.core.owners.enter(&tenancy.hold);
+        self.core.observer.granted(self.asked, &tenancy.hold);
     }
 
     /// The turn to ask, among the tasks of this process.
@@ -283,7 +304,9 @@ impl Seeker<'_> {
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
                 && hold.handed_over(fence, predecessor)
             {
-                core.schedule.keep_now(hold);
+                // Its place was confirmed a third of a ttl ago at most, so the
+                // next renewal is soon enough: a hand-over costs two requests.
+                core.schedule.keep(hold);
                 return Ok(true);
             }
             if core.clock.now() >= until {
@@ -323,6 +346,9 @@ impl Seeker<'_> {
             }
         };
         hold.end_turn();
+        if let Ok(Verdict::Busy(_)) = &verdict {
+            self.asked.busy();
+        }
         verdict.map_err(|error| self.placed_error(error))
     }
 
@@ -348,13 +374,6 @@ impl Seeker<'_> {
         }
     }
 
-    fn since(&self) -> Moment {
-        match self.request.effort {
-            Effort::Wait { since, .. } | Effort::Attempts { since, .. } => since,
-            Effort::Try => self.core.clock.now(),
-        }
-    }
-
     fn placed_error(&self, error: Error) -> Error {
         error.with("engine", self.core.engine.profile().scheme).with("name", &self.request.name)
     }
@@ -367,7 +386,10 @@ impl Seeker<'_> {
     }
 
     fn waited_for(&self, why: &str) -> Error {
-        let waited = rounded(self.core.clock.now().since(self.since()));
+        let (core, request) = (self.core, self.request);
+        let now = core.clock.now();
+        core.observer.timed_out(self.asked, &request.name, request.mode, now);
+        let waited = rounded(now.since(request.effort.since(&core.clock)));
         let name = self.request.name.as_str();
         Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}, {why}"))
     }

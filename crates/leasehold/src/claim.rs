@@ -213,6 +213,22 @@ impl Owner {
         }
     }
 
+    /// The identity of the thread that asks, as long as it lives: random, because
+    /// the system gives the number of a thread that has ended to another one.
+    pub(crate) fn this_thread() -> Self {
+        thread_local! {
+            static ME: RefCell<Option<(u32, Owner)>> = const { RefCell::new(None) };
+        }
+        let here = PROCESS.load(Ordering::Relaxed);
+        let mine = ME.try_with(|me| {
+            let mut me = me.borrow_mut();
+            let known = me.take().filter(|(process, _)| *process == here);
+            me.insert(known.unwrap_or_else(|| (here, Self::of_this_thread()))).1.clone()
+        });
+        // A thread at its very end has nothing left to re-enter.
+        mine.unwrap_or_else(|_| Self::of_this_thread())
+    }
+
     /// The same identity under another label.
     #[must_use]
     pub fn labelled(&self, label: impl AsRef<str>) -> Self {

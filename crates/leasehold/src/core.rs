@@ -9,10 +9,12 @@ use tokio::sync::Notify;
 
 use crate::claim::{Ending, Released};
 use crate::clock::Clock;
+use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::engine::{Engine, Loss};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
-use crate::hold::Hold;
+use crate::hold::{Before, Hold};
+use crate::observe::Observer;
 use crate::owners::Owners;
 use crate::parcel::run_apart;
 use crate::schedule::Schedule;
@@ -32,6 +34,8 @@ pub(crate) struct Core {
     pub(crate) gate: Gate,
     pub(crate) owners: Owners,
     pub(crate) errands: Tally,
+    pub(crate) observer: Observer,
+    connection: Mutex<ConnectionState>,
     closed: AtomicBool,
     closing: Notify,
 }
@@ -39,6 +43,9 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(engine: Arc<dyn Engine>, clock: Clock, home: Handle) -> Self {
         Self {
+            observer: Observer::new(engine.profile().scheme),
+            // It was opened, so it is there until it says otherwise.
+            connection: Mutex::new(ConnectionState::Connected),
             engine,
             clock,
             home,
@@ -84,14 +91,39 @@ impl Core {
     /// waiter that lost its place asks again.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, loss: Loss) {
         let untold = matches!(loss, Loss::Expired | Loss::MaxHold);
-        if !hold.lose(loss) {
+        if !hold.lose(loss.clone()) {
             return hold.nudge();
         }
+        self.observer.lost(hold, &loss);
         self.schedule.forget(hold);
         self.owners.leave(hold);
         if untold {
             self.spawn_release(Arc::clone(hold), Ending::cut_off());
         }
+    }
+
+    /// The last renewal failed, or the next one would.
+    pub(crate) fn jeopardize(&self, hold: &Hold) {
+        if hold.jeopardize() {
+            self.observer.jeopardy(hold);
+        }
+    }
+
+    /// The connection to the engine has changed.
+    pub(crate) fn note(&self, state: ConnectionState) {
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        self.observer.connection(state);
+    }
+
+    /// What becomes of the connection from now on.
+    pub(crate) fn events(&self) -> ConnectionEvents {
+        let events = self.engine.events();
+        // A closed engine has nothing to say, and no end to tell either.
+        if self.is_closed() {
+            return ConnectionEvents::ended();
+        }
+        let present = *self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        ConnectionEvents::new(events, present)
     }
 
     /// Gives a hold back and says what was found; one that is shared goes on.
@@ -117,10 +149,16 @@ impl Core {
     /// Stops looking after a hold; `None` if it had ended by itself.
     fn let_go(&self, hold: &Arc<Hold>) -> Option<Ending> {
         let keep_closed = hold.is_held().then(|| hold.keep_closed()).flatten();
-        let ours = hold.give_back();
+        let before = hold.give_back();
         self.schedule.forget(hold);
         self.owners.leave(hold);
-        ours.then(|| keep_closed.map_or_else(Ending::new, Ending::closed_for))
+        match before {
+            Before::Held => self.observer.released(hold),
+            Before::Overdue => self.observer.lost(hold, &Loss::Expired),
+            Before::Asked | Before::Ended => {}
+        }
+        matches!(before, Before::Asked | Before::Held)
+            .then(|| keep_closed.map_or_else(Ending::new, Ending::closed_for))
     }
 
     async fn release(&self, hold: &Hold, ending: Ending) -> Result<Released> {

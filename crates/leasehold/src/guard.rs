@@ -128,6 +128,25 @@ impl Guard {
         }
     }
 
+    /// What `task` comes to, or `None` once `limit` has passed on the clock that leases run on.
+    pub(crate) fn within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = Option<T>> + Send + 'static {
+        let clock = self.tenancy.core.clock.clone();
+        let until = clock.now().after(limit);
+        Errand::new(self.tenancy.core.home.clone(), move |parcel| async move {
+            let done = tokio::select! {
+                biased;
+                done = task => Some(done),
+                () = clock.sleep_until(until) => None,
+                () = parcel.abandoned() => None,
+            };
+            parcel.put(done);
+        })
+    }
+
     /// Runs `work` under this lease, then releases it. If the lease is lost
     /// meanwhile, the work is dropped at its next await point.
     ///
@@ -219,7 +238,7 @@ impl Guard {
 
     /// Releases, and takes it for an error if there was nothing to release:
     /// the work may have gone on after the lease.
-    async fn release_as_held(self) -> Result<()> {
+    pub(crate) async fn release_as_held(self) -> Result<()> {
         let name = self.name().clone();
         match self.release().await? {
             Released::Released => Ok(()),
@@ -254,8 +273,10 @@ async fn extend(core: &Arc<Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()>
 async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
     hold.turn().await;
     let converted = core.engine.convert(hold.ticket(), to).await;
-    if let Ok(Renewal::Held { .. }) = converted {
-        hold.set_mode(to);
+    if let Ok(Renewal::Held { .. }) = converted
+        && let Some(from) = hold.set_mode(to)
+    {
+        core.observer.converted(hold, from);
     }
     let refused = converted.as_ref().err().cloned();
     let answer = converted.unwrap_or_else(Renewal::Unknown);

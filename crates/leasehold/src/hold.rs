@@ -41,6 +41,19 @@ pub(crate) struct Terms {
     pub(crate) hold_at_least: Duration,
 }
 
+/// How a hold stood when it was given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// Not granted yet, as far as we know.
+    Asked,
+    /// Ours.
+    Held,
+    /// Past its deadline, and nobody had noticed.
+    Overdue,
+    /// Lost or given back before.
+    Ended,
+}
+
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) id: LeaseId,
@@ -115,8 +128,10 @@ impl Hold {
         self.facts().mode
     }
 
-    pub(crate) fn set_mode(&self, mode: Mode) {
-        self.facts().mode = mode;
+    /// Has another mode from now on; tells the one before, unless it has ended.
+    pub(crate) fn set_mode(&self, mode: Mode) -> Option<Mode> {
+        let mut facts = self.facts();
+        facts.is_held().then(|| std::mem::replace(&mut facts.mode, mode))
     }
 
     /// How long it is asked to run.
@@ -279,12 +294,14 @@ impl Hold {
         }
     }
 
-    /// A renewal failed; the deadline stands.
-    pub(crate) fn jeopardize(&self) {
+    /// A renewal failed; the deadline stands. True if that is news.
+    pub(crate) fn jeopardize(&self) -> bool {
         let mut facts = self.facts();
-        if facts.phase == Phase::Held {
+        let news = facts.phase == Phase::Held;
+        if news {
             facts.phase = Phase::Jeopardy;
         }
+        news
     }
 
     /// The lease is not ours any more: true for whoever finds out first.
@@ -298,18 +315,22 @@ impl Hold {
         held
     }
 
-    /// It is given back: false if it had ended before.
-    pub(crate) fn give_back(&self) -> bool {
+    /// It is given back; says how it stood.
+    pub(crate) fn give_back(&self) -> Before {
         let mut facts = self.facts();
-        if facts.is_held() && self.clock.now() >= facts.deadline {
-            facts.phase = Phase::Lost(Loss::Expired);
-        }
-        let ours = !matches!(facts.phase, Phase::Lost(_) | Phase::Released);
-        if ours {
-            facts.phase = Phase::Released;
+        let before = match facts.phase {
+            Phase::Asked => Before::Asked,
+            Phase::Held | Phase::Jeopardy if self.clock.now() < facts.deadline => Before::Held,
+            Phase::Held | Phase::Jeopardy => Before::Overdue,
+            Phase::Lost(_) | Phase::Released => Before::Ended,
+        };
+        match before {
+            Before::Asked | Before::Held => facts.phase = Phase::Released,
+            Before::Overdue => facts.phase = Phase::Lost(Loss::Expired),
+            Before::Ended => {}
         }
         self.changed.notify_waiters();
-        ours
+        before
     }
 
     /// Wakes a waiting loop to look for itself.
@@ -358,6 +379,25 @@ impl Hold {
             return Moment::NEVER;
         }
         self.deadline().before(TIMER_SLACK).min(self.must_end_at())
+    }
+
+    /// When it was granted.
+    #[cfg(any(feature = "metrics", feature = "trace"))]
+    pub(crate) fn since(&self) -> Moment {
+        self.facts().since
+    }
+
+    /// How long ago it was granted.
+    #[cfg(any(feature = "metrics", feature = "trace"))]
+    pub(crate) fn held_for(&self) -> Duration {
+        self.clock.now().since(self.since())
+    }
+
+    /// How late it is looked at now; `None` if that was to be at once.
+    #[cfg(any(feature = "metrics", feature = "trace"))]
+    pub(crate) fn lag(&self, now: Moment) -> Option<Duration> {
+        let due = self.due();
+        (due != Moment::default()).then(|| now.since(due))
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::claim::Renewal;
 use crate::clock::Moment;
+use crate::connection::ConnectionState;
 use crate::core::Core;
 use crate::engine::{Event, Events, Loss};
 use crate::error::{Error, ErrorKind};
@@ -35,6 +36,8 @@ fn look(core: &Arc<Core>) {
         }
     }
     if !batch.is_empty() {
+        let held = batch.iter().filter(|hold| hold.is_held());
+        held.for_each(|hold| core.observer.renewing(hold, now));
         // While the request is under way the deadlines still count.
         batch.iter().for_each(|hold| core.schedule.keep(hold));
         core.home.spawn(renew(Arc::clone(core), batch));
@@ -68,7 +71,10 @@ pub(crate) fn no_answer() -> Renewal {
 pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Moment {
     let drift = core.drift(hold.ttl());
     match answer {
-        Renewal::Held { ttl, sent_at } if hold.is_held() => hold.renewed(sent_at, ttl, drift),
+        Renewal::Held { ttl, sent_at } if hold.is_held() => {
+            hold.renewed(sent_at, ttl, drift);
+            core.observer.renewed(hold);
+        }
         Renewal::Queued(place) => hold.placed(place, drift),
         Renewal::Gone if hold.is_held() => core.lose(hold, Loss::Gone),
         // A waiter whose lease or place has changed asks for itself.
@@ -76,9 +82,14 @@ pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Mom
             hold.nudge();
             return core.clock.now().after(hold.ttl() / 3);
         }
-        Renewal::Unknown(_) => {
-            hold.jeopardize();
-            return core.clock.now().after((hold.ttl() / 12).max(Duration::from_millis(10)));
+        Renewal::Unknown(error) => {
+            let rest = (hold.ttl() / 12).max(Duration::from_millis(10));
+            let again = core.clock.now().after(rest);
+            if hold.is_held() {
+                core.observer.renewal_failed(hold, &error);
+            }
+            core.jeopardize(hold);
+            return again;
         }
     }
     Moment::default()
@@ -87,6 +98,9 @@ pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Mom
 /// Takes in what the engine tells without being asked.
 pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
     while let Some(event) = events.next().await {
+        if let Some(state) = ConnectionState::of(&event) {
+            core.note(state);
+        }
         match event {
             Event::TicketLost(id, loss) => {
                 let kept = core.schedule.all();
@@ -94,7 +108,7 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
                     core.lose(hold, loss.clone());
                 });
             }
-            Event::Suspended => core.schedule.all().iter().for_each(|hold| hold.jeopardize()),
+            Event::Suspended => core.schedule.all().iter().for_each(|hold| core.jeopardize(hold)),
             Event::Disconnected => {
                 core.schedule.all().iter().for_each(|hold| core.lose(hold, Loss::Disconnected));
             }

@@ -1,9 +1,16 @@
 #![doc = include_str!("../../../README.md")]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/observability.md")]
+#[doc = include_str!("../../../docs/guide/reentrancy.md")]
+mod guides {}
+
 mod acquire;
+pub mod blocking;
 pub mod claim;
 mod client;
 mod clock;
+mod connection;
 mod core;
 pub mod engine;
 mod engines;
@@ -17,6 +24,7 @@ mod keeper;
 mod layers;
 mod locks;
 mod name;
+mod observe;
 mod open;
 mod owners;
 mod parcel;
@@ -26,6 +34,7 @@ mod url;
 
 pub use claim::{Mode, Owner, Predecessor, Released};
 pub use clock::{Clock, Moment, TestClock};
+pub use connection::{ConnectionEvents, ConnectionState};
 pub use engine::{Engine, Loss, Profile, Status};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use fence::{Fenced, SEQUENCER_HEADER, Sequencer};
@@ -44,3 +53,27 @@ pub use recipes::record::{Record, Swap, Versioned};
 pub use recipes::records::{Change, Records, Watch};
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;
+
+/// The guides, so that their code is compiled and run with the other tests.
+#[cfg(doctest)]
+mod guide {
+    #[doc = include_str!("../../../docs/guide/choosing-a-ttl.md")]
+    struct ChoosingATtl;
+    #[doc = include_str!("../../../docs/guide/fencing.md")]
+    struct Fencing;
+    #[doc = include_str!("../../../docs/guide/first-lock.md")]
+    struct FirstLock;
+    #[doc = include_str!("../../../docs/guide/many-names.md")]
+    struct ManyNames;
+    #[doc = include_str!("../../../docs/guide/observability.md")]
+    struct Observability;
+    #[doc = include_str!("../../../docs/guide/read-write.md")]
+    struct ReadWrite;
+    #[cfg(feature = "records")]
+    #[doc = include_str!("../../../docs/guide/records.md")]
+    struct Records;
+    #[doc = include_str!("../../../docs/guide/reentrancy.md")]
+    struct Reentrancy;
+    #[doc = include_str!("../../../docs/guide/semaphore.md")]
+    struct Semaphore;
+}

@@ -7,6 +7,7 @@ use crate::acquire::{Delivery, Effort, Request, Tenancy, deliver};
 use crate::claim::Owner;
 use crate::client::Client;
 use crate::clock::{Clock, TestClock};
+use crate::connection::ConnectionEvents;
 use crate::core::Core;
 #[cfg(feature = "records")]
 use crate::engine::Records;
@@ -223,6 +224,15 @@ impl Locks {
         self.at_home(self.client.core.engine.examine()).await
     }
 
+    /// The connection to the engine as it comes and goes, from now on: for a
+    /// service that pauses its work or says so on a page.
+    ///
+    /// What becomes of single leases is told by their guards.
+    #[must_use]
+    pub fn events(&self) -> ConnectionEvents {
+        self.client.core.events()
+    }
+
     /// A name of this handle's namespace.
     ///
     /// # Errors
@@ -260,6 +270,11 @@ impl Locks {
     /// Whether what is asked for may be re-entered.
     pub(crate) const fn is_owned(&self) -> bool {
         self.owner.is_some()
+    }
+
+    /// Whether someone has said who asks.
+    pub(crate) const fn is_labelled(&self) -> bool {
+        self.label.is_some() || self.owner.is_some()
     }
 
     pub(crate) const fn own_wait_limit(&self) -> Option<Duration> {

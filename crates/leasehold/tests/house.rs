@@ -10,17 +10,18 @@ const FLOORS: &[&[&str]] = &[
     &["name", "clock"],
     &["claim"],
     &["engine"],
-    &["url"],
+    &["url", "connection"],
     &["fence"],
     &["engines", "layers"],
     &["hold", "gate", "parcel", "home"],
-    &["schedule", "owners"],
+    &["schedule", "owners", "observe"],
     &["core"],
     &["keeper", "acquire"],
     &["client"],
     &["guard"],
     &["locks"],
     &["recipes", "open"],
+    &["blocking"],
 ];
 
 fn root() -> PathBuf {

@@ -2,33 +2,32 @@
 
 use std::time::Duration;
 
-use comfy_table::{Cell, CellAlignment, Table, presets};
 use leasehold::Locks;
 use leasehold::engine::{Held, Page, Status};
 
 use crate::args::Ls;
 use crate::failure::Failure;
 use crate::output::{self, StatusJson};
-use crate::text;
+use crate::{table, text};
 
 const COLUMNS: [&str; 7] = ["NAME", "MODE", "HOLDER", "FENCE", "HELD", "LEFT", "WAITING"];
 
 pub(crate) async fn ls(locks: &Locks, args: &Ls, json: bool) -> Result<(), Failure> {
-    let names = collect(locks, args).await?;
+    let mut names = collect(locks, &args.prefix).await?;
+    names.retain(|status| args.all || status.is_busy());
     if json {
         return output::print_json(&names.iter().map(StatusJson::from).collect::<Vec<_>>());
     }
-    let rows = names.iter().flat_map(rows);
-    if output::is_terminal() { output::print(&table(rows)) } else { output::print(&lines(rows)) }
+    output::print(&if output::is_terminal() { table(&names) } else { lines(&names) })
 }
 
-/// All pages, without the free names unless they are wanted.
-async fn collect(locks: &Locks, args: &Ls) -> Result<Vec<Status>, Failure> {
+/// All pages, free names included.
+pub(crate) async fn collect(locks: &Locks, prefix: &str) -> Result<Vec<Status>, Failure> {
     let (mut names, mut page) = (Vec::new(), Page::default());
     loop {
-        let found = locks.list(args.prefix.as_str(), page).await?;
+        let found = locks.list(prefix, page).await?;
         let last = found.names.last().map(|status| status.name.clone());
-        names.extend(found.names.into_iter().filter(|status| args.all || status.is_busy()));
+        names.extend(found.names);
         match last {
             Some(last) if found.more => page = Page::after(last),
             _ => return Ok(names),
@@ -80,26 +79,19 @@ fn or_dash(text: Option<String>) -> String {
 
 type Cells = [String; COLUMNS.len()];
 
-fn table<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
+/// For people.
+pub(crate) fn table(names: &[Status]) -> String {
+    let rows = names.iter().flat_map(rows);
     let mut rows = rows.map(|row| row.cells(text::visible, text::span)).peekable();
     if rows.peek().is_none() {
         return "nothing is held or waited for\n".into();
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(COLUMNS);
-    table.add_rows(rows.map(|cells| cells.map(Cell::new)));
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    for numeric in [3, 6] {
-        if let Some(column) = table.column_mut(numeric) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table.trim_fmt() + "\n"
+    table::table(COLUMNS, rows, &[3, 6])
 }
 
-fn lines<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
+/// For programs.
+fn lines(names: &[Status]) -> String {
     let seconds = |span| format!("{:.3}", text::seconds(span));
+    let rows = names.iter().flat_map(rows);
     rows.map(|row| row.cells(text::one_line, seconds).join("\t") + "\n").collect()
 }

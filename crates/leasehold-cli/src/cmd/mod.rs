@@ -1,9 +1,13 @@
 //! The commands, one file each.
 
+pub(crate) mod bench;
+mod doctor;
 mod evict;
 mod ls;
+mod pages;
 pub(crate) mod run;
 mod show;
+mod watch;
 
 use crate::args::{Command, Global};
 use crate::engine;
@@ -12,20 +16,23 @@ use crate::failure::Failure;
 /// Carries out a command and says with which code to exit.
 pub(crate) async fn obey(global: &Global, command: Command) -> Result<u8, Failure> {
     match command {
-        Command::Run(args) => return run::run(global, &args).await,
-        Command::Start(args) => return Err(run::start(&args)),
-        Command::Ls(args) => {
-            let locks = engine::open(global).await?;
-            engine::answer(ls::ls(&locks, &args, global.json)).await?;
-        }
-        Command::Show(args) => {
-            let locks = engine::open(global).await?;
-            engine::answer(show::show(&locks, &args, global.json)).await?;
-        }
-        Command::Evict(args) => {
-            let locks = engine::open(global).await?;
-            engine::answer(evict::evict(&locks, &args, global.json)).await?;
-        }
+        Command::Run(args) => run::run(global, &args).await,
+        Command::Watch(args) => watch::watch(global, &args).await,
+        Command::Doctor(_) => doctor::doctor(global).await,
+        Command::Bench(args) => bench::bench(global, &args).await,
+        Command::Completions(args) => pages::completions(&args).map(|()| 0),
+        Command::Man(args) => pages::man(&args).map(|()| 0),
+        look => inspect(global, look).await.map(|()| 0),
     }
-    Ok(0)
+}
+
+/// Commands that ask the engine once.
+async fn inspect(global: &Global, command: Command) -> Result<(), Failure> {
+    let locks = engine::open(global).await?;
+    match command {
+        Command::Ls(args) => engine::answer(ls::ls(&locks, &args, global.json)).await,
+        Command::Show(args) => engine::answer(show::show(&locks, &args, global.json)).await,
+        Command::Evict(args) => engine::answer(evict::evict(&locks, &args, global.json)).await,
+        _ => Ok(()),
+    }
 }

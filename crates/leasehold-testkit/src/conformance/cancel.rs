@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use leasehold::claim::{Claim, Ending, Refresh, Renewal, Ticket, Verdict};
 use leasehold::engine::{BoxFuture, Listing, Page, Selector};
-use leasehold::{Guard, Locks, Released, Result};
+use leasehold::{Guard, Released, Result};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{BRIEF, HOUR, free, idle};
+use super::recipe::{Client, Lockable, Recipe};
 use super::store::Store;
 use crate::sweep::{Sweep, block_on};
 use crate::twist::{Inner, Twist};
@@ -16,12 +17,12 @@ use crate::twist::{Inner, Twist};
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(lock_of_a_free_name),
-        check!(lock_of_a_busy_name),
+        check!(lock_of_a_busy_name).over(&Recipe::ALL),
         check!(lock_within_of_a_free_name),
-        check!(lock_within_of_a_busy_name),
+        check!(lock_within_of_a_busy_name).over(&Recipe::ALL),
         check!(attempts_at_a_busy_name),
         check!(fair_lock_of_a_busy_name),
-        check!(try_lock_of_a_free_name),
+        check!(try_lock_of_a_free_name).over(&Recipe::ALL),
         check!(try_lock_of_a_busy_name),
         check!(release_of_a_held_name),
         check!(extend_of_a_held_name),
@@ -120,20 +121,20 @@ async fn open_of_the_store(store: Store) -> Outcome {
     swept.await?
 }
 
-async fn untouched(locks: &Locks) -> Result<(), String> {
+async fn untouched(locks: &Client) -> Result<(), String> {
     let usable = async { Outcome::Ok(free(&locks.mutex("n")).await?.release().await?) };
     usable.await.map(drop).map_err(|error| error.to_string())
 }
 
 /// What a sweep works on: a slow client of ours, and one that is in the way.
 struct Bench {
-    ours: Locks,
-    other: Locks,
+    ours: Client,
+    other: Client,
     blocker: Cell<Option<Guard>>,
 }
 
 impl Bench {
-    fn ours(&self) -> leasehold::Mutex {
+    fn ours(&self) -> Lockable {
         self.ours.mutex("n").ttl(HOUR)
     }
 

@@ -8,6 +8,7 @@ use leasehold::engine::BoxFuture;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use super::recipe::Recipe;
 use super::store::Store;
 
 /// What comes of a check, or of a step of one.
@@ -45,6 +46,7 @@ pub struct Check {
     subject: &'static str,
     sentence: &'static str,
     applies: fn(&Profile) -> bool,
+    recipes: &'static [Recipe],
     body: fn(Store) -> BoxFuture<Outcome>,
 }
 
@@ -55,12 +57,23 @@ impl Check {
         body: fn(Store) -> BoxFuture<Outcome>,
     ) -> Self {
         let subject = module.rsplit("::").next().unwrap_or(module);
-        Self { subject, sentence, applies: |_| true, body }
+        Self { subject, sentence, applies: |_| true, recipes: &[Recipe::Mutex], body }
     }
 
     /// The same check, for engines that promise this.
     pub(super) const fn when(self, applies: fn(&Profile) -> bool) -> Self {
         Self { applies, ..self }
+    }
+
+    /// The same check, over all of these in the role of a mutex.
+    pub(super) const fn over(self, recipes: &'static [Recipe]) -> Self {
+        Self { recipes, ..self }
+    }
+
+    /// What plays the mutex in it, in turn.
+    #[must_use]
+    pub const fn recipes(&self) -> &'static [Recipe] {
+        self.recipes
     }
 
     /// Whether an engine with this profile must pass it.

@@ -20,7 +20,7 @@ pub(super) struct Direct {
 
 impl Direct {
     pub(super) async fn new(store: &Store) -> Outcome<Self> {
-        let locks = store.open().await?;
+        let locks = store.open().await?.into_locks();
         Ok(Self { engine: locks.engine(), locks })
     }
 

@@ -4,19 +4,20 @@ use leasehold::{ErrorKind, Guard, Released};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, PATIENCE, free, idle, locked, queued};
+use super::recipe::Recipe;
 use super::store::Store;
 use crate::sweep::block_on;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(a_guard_dropped_without_a_runtime_releases),
+        check!(a_guard_dropped_without_a_runtime_releases).over(&Recipe::ALL),
         check!(a_guard_that_outlives_its_runtime_releases),
         check!(a_guard_moves_between_threads),
-        check!(a_panic_in_the_critical_section_releases),
-        check!(the_last_handle_waits_for_the_release),
-        check!(a_guard_outlives_its_handle),
-        check!(shutdown_releases_what_is_held),
-        check!(shutdown_ends_what_waits),
+        check!(a_panic_in_the_critical_section_releases).over(&Recipe::ALL),
+        check!(the_last_handle_waits_for_the_release).over(&Recipe::ALL),
+        check!(a_guard_outlives_its_handle).over(&Recipe::ALL),
+        check!(shutdown_releases_what_is_held).over(&Recipe::ALL),
+        check!(shutdown_ends_what_waits).over(&Recipe::ALL),
         check!(use_after_shutdown_is_a_clear_error),
         check!(shutdown_leaves_other_clients_alone),
     ]

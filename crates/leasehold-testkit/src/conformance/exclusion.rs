@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use leasehold::{Guard, Locks, Mutex, Released};
+use leasehold::{Guard, Released};
 use tokio::task::yield_now;
 
 use super::check::{Check, Outcome, check, ensure};
+use super::recipe::{Client, Lockable, Recipe};
 use super::store::Store;
 use crate::check as history;
 use crate::history::{History, Mode, OpId, Outcome as Ended, Recorder, Term};
@@ -16,11 +17,11 @@ const ROUNDS: u64 = 40;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(a_held_name_is_busy_for_everyone),
-        check!(tasks_of_one_client_never_overlap),
-        check!(clients_never_overlap),
-        check!(fair_clients_never_overlap),
-        check!(threads_without_a_runtime_never_overlap),
+        check!(a_held_name_is_busy_for_everyone).over(&Recipe::ALL),
+        check!(tasks_of_one_client_never_overlap).over(&Recipe::ALL),
+        check!(clients_never_overlap).over(&Recipe::ALL),
+        check!(fair_clients_never_overlap).over(&Recipe::ALL),
+        check!(threads_without_a_runtime_never_overlap).over(&Recipe::ALL),
     ]
 }
 
@@ -61,12 +62,12 @@ async fn threads_without_a_runtime_never_overlap(store: Store) -> Outcome {
     tally.verify(4)
 }
 
-fn on_a_thread(locks: Locks, tally: Tally) -> std::thread::JoinHandle<Outcome> {
+fn on_a_thread(locks: Client, tally: Tally) -> std::thread::JoinHandle<Outcome> {
     std::thread::spawn(move || block_on(add(locks.mutex("n"), tally)))
 }
 
 /// Lets every task add to one counter, and checks what came of it.
-async fn hammer(store: &Store, tasks: Vec<Mutex>) -> Outcome {
+async fn hammer(store: &Store, tasks: Vec<Lockable>) -> Outcome {
     let (tally, count) = (Tally::new(store)?, tasks.len() as u64);
     let run = tasks.into_iter().map(|mutex| tokio::spawn(add(mutex, tally.clone())));
     for task in run.collect::<Vec<_>>() {
@@ -75,7 +76,7 @@ async fn hammer(store: &Store, tasks: Vec<Mutex>) -> Outcome {
     tally.verify(count)
 }
 
-async fn add(mutex: Mutex, tally: Tally) -> Outcome {
+async fn add(mutex: Lockable, tally: Tally) -> Outcome {
     for _ in 0..ROUNDS {
         let asked = tally.recorder.acquire("n", Mode::Exclusive);
         let guard = mutex.lock().await?;

@@ -3,33 +3,40 @@
 use std::time::Duration;
 
 use leasehold::engine::{Eviction, Target};
-use leasehold::{Clock, ErrorKind, Guard, Locks, Loss, Mutex, Predecessor, Released, Standing};
+use leasehold::{Clock, ErrorKind, Guard, Loss, Predecessor, Released, Standing};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{BRIEF, HOUR, PATIENCE, SHORT, eventually, free, locked};
+use super::recipe::{Client, Lockable, Recipe};
 use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(a_fixed_lease_ends_and_others_get_in),
-        check!(nobody_gets_in_while_the_holder_claims_it),
-        check!(the_engine_keeps_what_its_holder_claims),
-        check!(a_waiter_is_woken_by_an_expiry),
+        check!(a_fixed_lease_ends_and_others_get_in).over(&Recipe::ALL),
+        check!(nobody_gets_in_while_the_holder_claims_it).over(&Recipe::ALL),
+        check!(the_engine_keeps_what_its_holder_claims).over(&Recipe::ALL),
+        check!(a_waiter_is_woken_by_an_expiry).over(&Recipe::ALL),
         check!(an_extension_moves_the_deadline),
-        check!(an_extension_keeps_others_out),
-        check!(max_hold_ends_a_lease_that_is_renewed),
-        check!(a_lock_delay_keeps_an_expired_name_closed).when(|p| p.lock_delay),
-        check!(a_lock_delay_does_not_close_a_released_name).when(|p| p.lock_delay),
+        check!(an_extension_keeps_others_out).over(&Recipe::ALL),
+        check!(max_hold_ends_a_lease_that_is_renewed).over(&Recipe::ALL),
+        check!(a_lock_delay_keeps_an_expired_name_closed).over(&Recipe::ALL).when(|p| p.lock_delay),
+        check!(a_lock_delay_does_not_close_a_released_name)
+            .over(&Recipe::ALL)
+            .when(|p| p.lock_delay),
         check!(without_lock_delay_it_is_refused).when(|p| !p.lock_delay),
-        check!(hold_at_least_keeps_a_released_name_closed).when(|p| p.keep_closed),
-        check!(hold_at_least_does_not_close_for_longer).when(|p| p.keep_closed),
+        check!(hold_at_least_keeps_a_released_name_closed)
+            .over(&Recipe::ALL)
+            .when(|p| p.keep_closed),
+        check!(hold_at_least_does_not_close_for_longer).over(&Recipe::ALL).when(|p| p.keep_closed),
         check!(without_keep_closed_hold_at_least_is_refused).when(|p| !p.keep_closed),
-        check!(the_next_one_hears_how_the_last_one_ended).when(|p| p.predecessor),
+        check!(the_next_one_hears_how_the_last_one_ended)
+            .over(&Recipe::WHOLE)
+            .when(|p| p.predecessor),
         check!(without_a_memory_the_last_end_is_unknown).when(|p| !p.predecessor),
     ]
 }
 
-fn fixed(locks: &Locks) -> Mutex {
+fn fixed(locks: &Client) -> Lockable {
     locks.mutex("n").ttl(SHORT).renew(false)
 }
 
@@ -67,7 +74,7 @@ async fn the_engine_keeps_what_its_holder_claims(store: Store) -> Outcome {
     for _ in 0..3 {
         let guard = fixed(&one).lock().await?;
         eventually("the expiry", || async {
-            let kept = !two.status("n").await?.holders.is_empty();
+            let kept = !two.mutex("n").status().await?.holders.is_empty();
             ensure!(
                 kept || guard.check().is_err(),
                 "it was given up {:?} early",
@@ -198,7 +205,7 @@ async fn without_a_memory_the_last_end_is_unknown(store: Store) -> Outcome {
 
 /// What the holders hear: after nobody, a release, an expiry, an eviction and
 /// a drop.
-async fn ends(locks: &Locks) -> Outcome<[Predecessor; 5]> {
+async fn ends(locks: &Client) -> Outcome<[Predecessor; 5]> {
     let first = locked(&locks.mutex("n")).await?;
     let none = first.predecessor();
     first.release().await?;

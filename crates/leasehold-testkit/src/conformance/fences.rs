@@ -1,23 +1,29 @@
 //! Numbers that only grow.
 
-use leasehold::Locks;
 use leasehold::engine::profile::{Fencing, Reach, Survives};
 use leasehold::engine::{Eviction, Target};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{SHORT, locked};
+use super::recipe::{Client, Recipe};
 use super::store::Store;
 use crate::holder::{Hold, Holder, Orders};
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(fences_grow_across_releases_and_drops).when(|p| p.fencing > Fencing::None),
-        check!(fences_grow_across_clients).when(|p| p.fencing > Fencing::None),
-        check!(fences_grow_across_an_expiry).when(|p| p.fencing > Fencing::None),
-        check!(fences_grow_across_an_eviction).when(|p| p.fencing > Fencing::None),
-        check!(a_lease_keeps_its_fence_when_it_is_renewed),
+        check!(fences_grow_across_releases_and_drops)
+            .over(&Recipe::ALL)
+            .when(|p| p.fencing > Fencing::None),
+        check!(fences_grow_across_clients).over(&Recipe::ALL).when(|p| p.fencing > Fencing::None),
+        check!(fences_grow_across_an_expiry).over(&Recipe::ALL).when(|p| p.fencing > Fencing::None),
+        check!(fences_grow_across_an_eviction)
+            .over(&Recipe::WHOLE)
+            .when(|p| p.fencing > Fencing::None),
+        check!(a_lease_keeps_its_fence_when_it_is_renewed).over(&Recipe::ALL),
         check!(a_sequencer_is_mode_fence_and_name),
-        check!(fences_grow_across_a_new_start).when(|p| p.survives > Survives::Nothing),
+        check!(fences_grow_across_a_new_start)
+            .over(&Recipe::ALL)
+            .when(|p| p.survives > Survives::Nothing),
         check!(fences_grow_across_a_killed_process)
             .when(|p| p.survives > Survives::Nothing && p.reach > Reach::Process),
     ]
@@ -113,7 +119,7 @@ async fn fences_grow_across_a_killed_process(store: Store) -> Outcome {
     Ok(())
 }
 
-async fn larger(locks: &Locks, last: u64) -> Outcome<u64> {
+async fn larger(locks: &Client, last: u64) -> Outcome<u64> {
     let guard = locked(&locks.mutex("n")).await?;
     let fence = guard.fence();
     ensure!(fence > last, "{fence} after {last}");

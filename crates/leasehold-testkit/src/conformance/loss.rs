@@ -7,24 +7,25 @@ use leasehold::{Clock, ErrorKind, Guard, Locks, Loss, Released, Standing};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, PATIENCE, SHORT, free, locked};
+use super::recipe::{Client, Lockable, Recipe};
 use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(every_signal_says_that_an_expired_lease_is_lost),
-        check!(the_loss_is_signalled_no_later_than_someone_else_gets_in),
-        check!(an_evicted_holder_hears_who_and_why),
-        check!(an_evicted_holder_of_another_client_hears_it),
-        check!(a_late_release_does_not_touch_the_successor),
-        check!(a_late_drop_does_not_touch_the_successor),
-        check!(what_is_lost_cannot_be_extended),
-        check!(a_released_guard_is_not_lost),
-        check!(run_drops_the_work_when_the_lease_is_lost),
-        check!(run_gives_back_what_it_took),
+        check!(every_signal_says_that_an_expired_lease_is_lost).over(&Recipe::ALL),
+        check!(the_loss_is_signalled_no_later_than_someone_else_gets_in).over(&Recipe::ALL),
+        check!(an_evicted_holder_hears_who_and_why).over(&Recipe::ALL),
+        check!(an_evicted_holder_of_another_client_hears_it).over(&Recipe::WHOLE),
+        check!(a_late_release_does_not_touch_the_successor).over(&Recipe::ALL),
+        check!(a_late_drop_does_not_touch_the_successor).over(&Recipe::ALL),
+        check!(what_is_lost_cannot_be_extended).over(&Recipe::ALL),
+        check!(a_released_guard_is_not_lost).over(&Recipe::ALL),
+        check!(run_drops_the_work_when_the_lease_is_lost).over(&Recipe::ALL),
+        check!(run_gives_back_what_it_took).over(&Recipe::ALL),
     ]
 }
 
-fn fixed(locks: &Locks) -> leasehold::Mutex {
+fn fixed(locks: &Client) -> Lockable {
     locks.mutex("n").ttl(SHORT).renew(false)
 }
 
@@ -113,7 +114,7 @@ async fn a_late_drop_does_not_touch_the_successor(store: Store) -> Outcome {
     still_held(&two, &next).await
 }
 
-async fn still_held(locks: &Locks, guard: &Guard) -> Outcome {
+async fn still_held(locks: &Client, guard: &Guard) -> Outcome {
     // Whatever is under way has had its time.
     tokio::time::sleep(Duration::from_millis(50)).await;
     guard.check()?;

@@ -15,12 +15,16 @@
 //! | `ending` | guards and clients that end in odd ways |
 //! | `limits`, `names` | what is refused, and what is not the same |
 //! | `operate` | list, show, evict |
+//! | `rwlock`, `semaphore`, `all`, `owners` | the other recipes |
+//! | `fenced` | fences at the resource |
+//! | `promises` | routes, requirements, what a weaker engine refuses |
 //! | `verbs`, `modes` | the contract, straight on the engine |
 //! | `records` | versioned values, where an engine keeps them |
 //! | `replies` | replies that are lost |
 //! | `cancel` | futures dropped at every point |
 //! | `residue` | what is left: nothing |
 
+mod all;
 mod cancel;
 pub mod check;
 mod direct;
@@ -28,17 +32,23 @@ mod ending;
 mod engine;
 mod exclusion;
 mod expiry;
+mod fenced;
 mod fences;
 mod limits;
 mod loss;
 mod modes;
 mod names;
 mod operate;
+mod owners;
 pub(crate) mod patience;
+mod promises;
+mod recipe;
 mod records;
 mod renewal;
 mod replies;
 mod residue;
+mod rwlock;
+mod semaphore;
 mod store;
 mod verbs;
 mod waiting;
@@ -46,8 +56,11 @@ mod waiting;
 pub use check::{Check, LIMIT, Outcome};
 pub use engine::EngineUnderTest;
 use libtest_mimic::Trial;
+pub use recipe::{Client, Lockable, Recipe};
 pub use residue::files_of_clients;
 pub use store::Store;
+
+use crate::sweep::block_on;
 
 /// Every check there is.
 #[must_use]
@@ -63,6 +76,12 @@ pub fn checks() -> Vec<Check> {
         limits::checks(),
         names::checks(),
         operate::checks(),
+        rwlock::checks(),
+        semaphore::checks(),
+        all::checks(),
+        owners::checks(),
+        fenced::checks(),
+        promises::checks(),
         verbs::checks(),
         modes::checks(),
         records::checks(),
@@ -97,12 +116,22 @@ pub fn trials(engine: &EngineUnderTest) -> Vec<Trial> {
         }
     };
     let fit = checks().into_iter().filter(|check| check.applies_to(&profile));
-    fit.map(|check| trial(engine, check)).collect()
+    let each = fit.flat_map(|check| check.recipes().iter().map(move |recipe| (check, *recipe)));
+    let granted = each.filter(|(_, recipe)| recipe.is_granted_by(&profile));
+    granted.map(|(check, recipe)| trial(engine, check, recipe)).collect()
 }
 
-fn trial(engine: EngineUnderTest, check: Check) -> Trial {
-    Trial::test(format!("{}::{}", engine.name(), check.name()), move || {
+/// `engine::subject::sentence`, with the recipe in between where a check is
+/// rerun over several.
+fn trial(engine: EngineUnderTest, check: Check, recipe: Recipe) -> Trial {
+    let (engine_name, name) = (engine.name(), check.name());
+    let name = match check.recipes() {
+        [_] => format!("{engine_name}::{name}"),
+        _ => format!("{engine_name}::{}::{name}", recipe.word()),
+    };
+    Trial::test(name, move || {
         let store = engine.store().map_err(|why| why.to_string())?;
+        let store = block_on(store.playing(recipe)).map_err(|why| why.to_string())?;
         Ok(check.run(store, LIMIT)?)
     })
 }

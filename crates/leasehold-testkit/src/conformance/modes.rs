@@ -12,6 +12,7 @@ pub(super) fn checks() -> Vec<Check> {
     let shared = [check!(readers_share), check!(a_writer_is_alone), check!(kinds_do_not_mix)];
     let converts = [
         check!(a_writer_becomes_a_reader_without_letting_go),
+        check!(a_conversion_lets_no_writer_in),
         check!(a_reader_does_not_become_a_writer),
         check!(what_is_not_held_is_not_converted),
     ];
@@ -67,6 +68,18 @@ async fn a_writer_becomes_a_reader_without_letting_go(store: Store) -> Outcome {
     direct.busy(direct.claim(Mode::Write)).await?;
     direct.release(&writer.ticket.in_mode(Mode::Read)).await?;
     ensure!(direct.census().await? == (1, 0), "{:?}", direct.census().await?);
+    Ok(())
+}
+
+async fn a_conversion_lets_no_writer_in(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    let (writer, next) = (hold(&direct, Mode::Write).await?, direct.waiting(Mode::Write));
+    direct.busy(next.clone()).await?;
+    let converted = direct.engine.convert(writer.ticket.clone(), Mode::Read).await?;
+    ensure!(matches!(converted, Renewal::Held { .. }), "{converted:?}");
+    direct.busy(next.clone()).await?;
+    direct.release(&writer.ticket.in_mode(Mode::Read)).await?;
+    direct.granted(next).await?;
     Ok(())
 }
 

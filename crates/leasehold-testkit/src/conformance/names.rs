@@ -1,9 +1,10 @@
 //! What is a name, and what is not the same one.
 
-use leasehold::{ErrorKind, Locks};
+use leasehold::ErrorKind;
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, free};
+use super::recipe::Client;
 use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -126,7 +127,7 @@ async fn namespaces_are_independent(store: Store) -> Outcome {
     Ok(())
 }
 
-async fn alone_in(locks: &Locks) -> Outcome {
+async fn alone_in(locks: &Client) -> Outcome {
     let names = locks.list("", Default::default()).await?.names;
     ensure!(names.len() == 1, "it sees the names of others: {names:?}");
     Ok(())

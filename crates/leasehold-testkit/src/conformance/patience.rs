@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use leasehold::{Guard, Mutex};
+use leasehold::Guard;
 use tokio::time::{Instant, sleep};
 
 use super::check::{Outcome, ensure};
+use super::recipe::Lockable;
 
 /// How long to wait for what must come. It is a bound, not an expectation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -30,22 +31,22 @@ where
 }
 
 /// Waits until exactly so many wait for the name.
-pub(crate) async fn queued(mutex: &Mutex, count: usize) -> Outcome {
+pub(crate) async fn queued(mutex: &Lockable, count: usize) -> Outcome {
     let probe = || async { Ok(mutex.status().await?.waiters.len() == count) };
     eventually(&format!("{count} waiters"), probe).await
 }
 
 /// Waits until nobody holds the name or waits for it.
-pub(crate) async fn idle(mutex: &Mutex) -> Outcome {
+pub(crate) async fn idle(mutex: &Lockable) -> Outcome {
     eventually("an idle name", || async { Ok(!mutex.status().await?.is_busy()) }).await
 }
 
 /// Takes the name, which must become free.
-pub(crate) async fn locked(mutex: &Mutex) -> Outcome<Guard> {
+pub(crate) async fn locked(mutex: &Lockable) -> Outcome<Guard> {
     Ok(mutex.lock().within(PATIENCE).await?)
 }
 
 /// Takes the name, which must be free now.
-pub(crate) async fn free(mutex: &Mutex) -> Outcome<Guard> {
+pub(crate) async fn free(mutex: &Lockable) -> Outcome<Guard> {
     mutex.try_lock().await?.ok_or_else(|| "the name is not free".into())
 }

@@ -9,11 +9,12 @@ use leasehold::claim::{Claim, Ending, Owner, Refresh, Stance, Ticket, Verdict, W
 use leasehold::engine::{
     Eviction, Expect, Page, Record, RecordEvent, RecordEvents, Records, Scope, Store, Target,
 };
-use leasehold::{Engine, Error, ErrorKind, Locks, Mode, Moment, Name, Namespace, Released};
+use leasehold::{Engine, Error, ErrorKind, Mode, Moment, Name, Namespace, Released};
 use tokio::task::JoinSet;
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, PATIENCE, SHORT};
+use super::recipe::Client;
 use super::store::Store as Shared;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -50,15 +51,15 @@ pub(super) fn checks() -> Vec<Check> {
 struct Pair {
     a: Arc<dyn Engine>,
     b: Arc<dyn Engine>,
-    _locks: Vec<Locks>,
+    _clients: Vec<Client>,
 }
 
 impl Pair {
     /// `None` if the engine keeps no records, and there is nothing to check.
     async fn new(shared: &Shared) -> Outcome<Option<Self>> {
-        let locks = shared.open_many(2).await?;
-        let (a, b) = (locks[0].engine(), locks[1].engine());
-        Ok(a.records().is_some().then_some(Self { a, b, _locks: locks }))
+        let clients = shared.open_many(2).await?;
+        let (a, b) = (clients[0].engine(), clients[1].engine());
+        Ok(a.records().is_some().then_some(Self { a, b, _clients: clients }))
     }
 }
 

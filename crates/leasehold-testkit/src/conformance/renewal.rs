@@ -11,18 +11,19 @@ use tokio::time::sleep;
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{BRIEF, PATIENCE, eventually, locked, queued};
+use super::recipe::Recipe;
 use super::store::Store;
 use crate::twist::{Inner, Twist};
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(a_lease_outlives_many_ttls),
+        check!(a_lease_outlives_many_ttls).over(&Recipe::ALL),
         check!(a_hundred_leases_outlive_many_ttls),
-        check!(a_place_in_the_queue_outlives_many_ttls),
+        check!(a_place_in_the_queue_outlives_many_ttls).over(&Recipe::ALL),
         check!(blocked_workers_lose_nothing),
         check!(no_deadline_is_later_than_a_ttl_from_now),
-        check!(renewals_that_fail_put_the_lease_in_jeopardy_and_then_end_it),
-        check!(a_renewal_that_comes_back_in_time_saves_the_lease),
+        check!(renewals_that_fail_put_the_lease_in_jeopardy_and_then_end_it).over(&Recipe::ALL),
+        check!(a_renewal_that_comes_back_in_time_saves_the_lease).over(&Recipe::ALL),
     ]
 }
 

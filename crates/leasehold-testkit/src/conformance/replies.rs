@@ -9,14 +9,15 @@ use leasehold::{Error, ErrorKind, Outcome as Effect, Released, Result};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, free, idle, locked};
+use super::recipe::Recipe;
 use super::store::Store;
 use crate::twist::{Inner, Twist};
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(a_grant_whose_reply_is_lost_is_given_back),
-        check!(a_release_whose_reply_is_lost_is_tried_again),
-        check!(a_drop_whose_reply_is_lost_is_tried_again),
+        check!(a_grant_whose_reply_is_lost_is_given_back).over(&Recipe::ALL),
+        check!(a_release_whose_reply_is_lost_is_tried_again).over(&Recipe::ALL),
+        check!(a_drop_whose_reply_is_lost_is_tried_again).over(&Recipe::ALL),
     ]
 }
 

@@ -5,6 +5,7 @@ use leasehold::{Locks, Namespace};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, PATIENCE, SHORT, eventually, queued};
+use super::recipe::Client;
 use super::store::Store;
 use crate::holder::{End, Holder, Orders};
 
@@ -19,7 +20,7 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// Everything at once: holders, waiters, tries, limits, drops, expiries.
-async fn busy_day(locks: &Locks) -> Outcome {
+async fn busy_day(locks: &Client) -> Outcome {
     let held = locks.mutex("held").ttl(HOUR).lock().await?;
     let waiter = tokio::spawn(locks.mutex("held").ttl(HOUR).lock().into_future());
     queued(&locks.mutex("held"), 1).await?;
@@ -114,12 +115,16 @@ pub fn files_of_clients(folder: &std::path::Path) -> Outcome<Vec<std::path::Path
     Ok(files)
 }
 
-/// Files that are not the store itself.
+/// What may not stay: all but the database, its gate file (to unlink a lock
+/// file is a race) and the empty folder of its clients.
 fn strays(folder: &std::path::Path) -> Outcome<Vec<String>> {
     let mut strays = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        strays.extend((name != "locks.db").then_some(name));
+        let may_stay = ["locks.db", "locks.db-gate", "locks.db-clients"].contains(&&*name);
+        strays.extend((!may_stay).then_some(name));
     }
+    let inside = files_of_clients(folder)?;
+    strays.extend(inside.iter().map(|path| path.display().to_string()));
     Ok(strays)
 }

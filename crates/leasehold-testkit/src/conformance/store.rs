@@ -2,17 +2,23 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use leasehold::{Clock, Engine, Locks};
+use leasehold::{Clock, Engine, Guard, Locks};
 use tempfile::TempDir;
 
 use super::check::Outcome;
+use super::recipe::{Client, DRAINER, PERMITS, Recipe};
 use crate::twist::{Plain, Twist, Twisted};
 
 /// A store that nobody else uses, and a folder beside it for scratch files.
 #[derive(Debug)]
 pub struct Store {
     way: Way,
+    recipe: Recipe,
+    /// What someone else holds of the name `n`.
+    drained: Option<Guard>,
+    // Dropped last: clients end before their store does.
     folder: TempDir,
 }
 
@@ -45,7 +51,7 @@ impl Store {
         let home = folder.path().join("store");
         std::fs::create_dir(&home)?;
         let way = Way::Url(format!("sqlite:{}", home.join("locks.db").display()));
-        Ok(Self { way, folder })
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
     }
 
     /// A store behind this engine; every client shares it.
@@ -54,7 +60,23 @@ impl Store {
     ///
     /// When there is no room for its scratch folder.
     pub fn over(engine: Arc<dyn Engine>) -> Outcome<Self> {
-        Ok(Self { way: Way::Engine(engine), folder: TempDir::new()? })
+        let (way, folder) = (Way::Engine(engine), TempDir::new()?);
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
+    }
+
+    /// The same store, where `recipe` plays the mutex.
+    ///
+    /// # Errors
+    ///
+    /// When a semaphore cannot be drained.
+    pub async fn playing(mut self, recipe: Recipe) -> Outcome<Self> {
+        self.recipe = recipe;
+        if recipe == Recipe::LastPermit {
+            let semaphore = self.open().await?.semaphore("n", PERMITS).label(DRAINER);
+            let rest = semaphore.ttl(Duration::from_secs(3600)).acquire(PERMITS - 1).await?;
+            self.drained = Some(rest);
+        }
+        Ok(self)
     }
 
     /// A new client of the store.
@@ -62,7 +84,11 @@ impl Store {
     /// # Errors
     ///
     /// When it cannot be opened.
-    pub async fn open(&self) -> leasehold::Result<Locks> {
+    pub async fn open(&self) -> leasehold::Result<Client> {
+        Ok(Client::new(self.locks().await?, self.recipe))
+    }
+
+    async fn locks(&self) -> leasehold::Result<Locks> {
         match &self.way {
             Way::Url(url) => leasehold::open(url).await,
             Way::Engine(engine) => {
@@ -76,7 +102,7 @@ impl Store {
     /// # Errors
     ///
     /// When one cannot be opened.
-    pub async fn open_many(&self, count: usize) -> leasehold::Result<Vec<Locks>> {
+    pub async fn open_many(&self, count: usize) -> leasehold::Result<Vec<Client>> {
         let mut clients = Vec::with_capacity(count);
         for _ in 0..count {
             clients.push(self.open().await?);
@@ -89,10 +115,10 @@ impl Store {
     /// # Errors
     ///
     /// When it cannot be opened.
-    pub async fn open_twisted(&self, twist: impl Twist) -> leasehold::Result<(Locks, Locks)> {
+    pub async fn open_twisted(&self, twist: impl Twist) -> leasehold::Result<(Client, Client)> {
         let below = self.open().await?;
         let above = Locks::on(Twisted::around(below.engine(), twist), Clock::System)?;
-        Ok((above, below))
+        Ok((Client::new(above, self.recipe), below))
     }
 
     /// How another process gets to it, where one can.

@@ -1,6 +1,6 @@
 //! The contract, straight on the engine: every verb may be repeated.
 
-use leasehold::claim::{Refresh, Renewal, Ticket};
+use leasehold::claim::{Ending, Refresh, Renewal, Ticket};
 use leasehold::engine::profile::Order;
 use leasehold::{Clock, Mode, Released};
 
@@ -23,6 +23,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_second_release_finds_nothing),
         check!(a_release_by_a_stranger_touches_nobody),
         check!(a_release_after_the_expiry_touches_no_successor),
+        check!(a_release_under_way_touches_no_successor),
         check!(a_release_gives_up_a_place_in_the_queue),
         check!(a_release_comes_from_the_ticket_alone),
         check!(a_turn_comes_with_a_wake_up),
@@ -168,6 +169,19 @@ async fn a_release_after_the_expiry_touches_no_successor(store: Store) -> Outcom
     direct.granted(next.clone()).await?;
     let answer = direct.release(&first.ticket).await?;
     ensure!(answer == Released::AlreadyLost, "{answer:?}");
+    let still = direct.renew(&next.ticket).await?;
+    ensure!(matches!(still, Renewal::Held { .. }), "the successor lost it: {still:?}");
+    Ok(())
+}
+
+/// A release that compares first and deletes later lets a successor in between.
+async fn a_release_under_way_touches_no_successor(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    let (first, next) = (direct.fixed(SHORT), direct.claim(Mode::Exclusive));
+    direct.granted(first.clone()).await?;
+    let release = tokio::spawn(direct.engine.release(first.ticket, Ending::new()));
+    eventually("a free name", || async { Ok(direct.granted(next.clone()).await.is_ok()) }).await?;
+    release.await??;
     let still = direct.renew(&next.ticket).await?;
     ensure!(matches!(still, Renewal::Held { .. }), "the successor lost it: {still:?}");
     Ok(())

@@ -1,39 +1,41 @@
 //! Try, wait, limits, order, hand-over.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use leasehold::claim::{Claim, Ending, Ticket, Verdict};
-use leasehold::engine::BoxFuture;
 use leasehold::engine::profile::{Order, WakeUp};
-use leasehold::{ErrorKind, Guard, Locks, Mutex, Released, Result};
+use leasehold::{ErrorKind, Guard, Result};
 use tokio::task::JoinHandle;
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{BRIEF, HOUR, PATIENCE, SHORT, idle, locked, queued};
+use super::recipe::{Client, Lockable, Recipe};
 use super::store::Store;
-use crate::twist::{Inner, Twist};
+use crate::twist::Requests;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(a_try_answers_none_and_leaves_nothing),
-        check!(a_waiter_is_woken_by_the_release),
-        check!(a_wait_limit_ends_the_wait_and_names_the_holder),
-        check!(a_wait_limit_of_zero_takes_a_free_name),
-        check!(attempts_end_and_name_the_holder),
-        check!(attempts_take_a_name_that_opens),
+        check!(a_try_answers_none_and_leaves_nothing).over(&Recipe::ALL),
+        check!(a_waiter_is_woken_by_the_release).over(&Recipe::ALL),
+        check!(a_wait_limit_ends_the_wait_and_names_the_holder).over(&Recipe::WHOLE),
+        check!(a_wait_limit_of_zero_takes_a_free_name).over(&Recipe::ALL),
+        check!(attempts_end_and_name_the_holder).over(&Recipe::WHOLE),
+        check!(attempts_take_a_name_that_opens).over(&Recipe::ALL),
         check!(the_client_limits_every_wait),
         check!(a_call_may_wait_longer_than_its_client),
-        check!(everyone_is_served_in_the_end),
-        check!(waiters_are_served_in_order_of_arrival).when(|p| p.order == Order::Fifo),
-        check!(fair_tasks_of_one_client_are_served_in_order).when(|p| p.order == Order::Fifo),
-        check!(a_thousand_local_waiters_are_one_at_the_engine),
-        check!(a_hand_over_costs_two_requests).when(|p| p.wake == WakeUp::Push),
-        check!(a_grant_that_nobody_fetches_is_taken_back),
-        check!(a_waiter_that_leaves_does_not_block_those_behind),
-        check!(clients_take_turns),
+        check!(everyone_is_served_in_the_end).over(&Recipe::ALL),
+        check!(waiters_are_served_in_order_of_arrival)
+            .over(&Recipe::ALL)
+            .when(|p| p.order == Order::Fifo),
+        check!(fair_tasks_of_one_client_are_served_in_order)
+            .over(&Recipe::ALL)
+            .when(|p| p.order == Order::Fifo),
+        check!(a_thousand_local_waiters_are_one_at_the_engine).over(&Recipe::ALL),
+        check!(a_hand_over_costs_two_requests).over(&Recipe::ALL).when(|p| p.wake == WakeUp::Push),
+        check!(a_release_wakes_one_waiter_not_the_herd).when(|p| p.wake == WakeUp::Push),
+        check!(a_grant_that_nobody_fetches_is_taken_back).over(&Recipe::ALL),
+        check!(a_waiter_that_leaves_does_not_block_those_behind).over(&Recipe::ALL),
+        check!(clients_take_turns).over(&Recipe::ALL),
     ]
 }
 
@@ -135,7 +137,7 @@ async fn everyone_is_served_in_the_end(store: Store) -> Outcome {
     Ok(())
 }
 
-async fn take_often(locks: Locks) -> Outcome {
+async fn take_often(locks: Client) -> Outcome {
     for _ in 0..40 {
         drop(locks.mutex("n").ttl(HOUR).lock().await?);
     }
@@ -153,7 +155,7 @@ async fn fair_tasks_of_one_client_are_served_in_order(store: Store) -> Outcome {
 }
 
 /// Lets them queue one after the other; then everyone lets go at once.
-async fn served_in_order(mutexes: Vec<Mutex>) -> Outcome {
+async fn served_in_order(mutexes: Vec<Lockable>) -> Outcome {
     let guard = mutexes[0].lock().await?;
     let mut waiters = Vec::new();
     for (place, mutex) in mutexes.iter().enumerate() {
@@ -189,11 +191,12 @@ async fn serve_all(waiters: Vec<JoinHandle<Outcome>>) -> Outcome {
     Ok(())
 }
 
-async fn take(mutex: Mutex) -> Outcome {
+async fn take(mutex: Lockable) -> Outcome {
     mutex.lock().await?.release().await?;
     Ok(())
 }
 
+/// Beside the renewal that a lease gets when it is handed over.
 async fn a_hand_over_costs_two_requests(store: Store) -> Outcome {
     const TASKS: u64 = 200;
     let requests = Requests::default();
@@ -204,30 +207,29 @@ async fn a_hand_over_costs_two_requests(store: Store) -> Outcome {
     queued(&mutex, 1).await?;
     guard.release().await?;
     serve_all(waiters).await?;
-    let (sent, most) = (requests.0.load(Ordering::Relaxed), 2 * TASKS + 2 + TASKS / 20);
+    let (sent, most) = (requests.turns(), 2 * TASKS + 2 + TASKS / 20);
     ensure!(sent <= most, "{sent} requests for {TASKS} hand-overs; {most} would do");
     Ok(())
 }
 
-/// Counts what goes to the server; to wait for a push is no request.
-#[derive(Clone, Debug, Default)]
-struct Requests(Arc<AtomicU64>);
-
-impl Twist for Requests {
-    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        inner.acquire(claim)
+/// Each waiter is a client of its own, so that no gate is in between.
+async fn a_release_wakes_one_waiter_not_the_herd(store: Store) -> Outcome {
+    const CLIENTS: u64 = 12;
+    let requests = Requests::default();
+    let first = store.open().await?;
+    let guard = first.mutex("n").ttl(HOUR).lock().await?;
+    let (mut waiters, mut below) = (Vec::new(), Vec::new());
+    for _ in 0..CLIENTS {
+        let (client, kept) = store.open_twisted(requests.clone()).await?;
+        waiters.push(tokio::spawn(take(client.mutex("n").ttl(HOUR))));
+        below.push((client, kept));
     }
-
-    fn release(
-        &self,
-        inner: &Inner,
-        ticket: Ticket,
-        ending: Ending,
-    ) -> BoxFuture<Result<Released>> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        inner.release(ticket, ending)
-    }
+    queued(&first.mutex("n"), waiters.len()).await?;
+    guard.release().await?;
+    serve_all(waiters).await?;
+    let (sent, most) = (requests.turns(), 4 * CLIENTS);
+    ensure!(sent <= most, "{sent} requests for {CLIENTS} hand-overs; {most} would do");
+    Ok(())
 }
 
 /// Its ttl is renewed, so that only the library can take it back.
@@ -270,12 +272,12 @@ async fn clients_take_turns(store: Store) -> Outcome {
     Ok(())
 }
 
-async fn take_for_ever(locks: Locks) -> Outcome {
+async fn take_for_ever(locks: Client) -> Outcome {
     loop {
         drop(locks.mutex("n").ttl(HOUR).lock().await?);
     }
 }
 
-fn waiting(mutex: &Mutex) -> JoinHandle<Result<Guard>> {
+fn waiting(mutex: &Lockable) -> JoinHandle<Result<Guard>> {
     tokio::spawn(mutex.lock().into_future())
 }

@@ -37,8 +37,8 @@ const MOST: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct All {
     /// The options; its own name is not used.
-    asker: Asker,
-    names: Result<Vec<Name>>,
+    pub(crate) asker: Asker,
+    pub(crate) names: Result<Vec<Name>>,
 }
 
 options!(All);
@@ -164,7 +164,7 @@ impl IntoFuture for LockAll {
 /// Several held leases: good as long as each of them is.
 #[must_use = "the leases are given back when the guards are dropped"]
 #[derive(Debug)]
-pub struct Guards(Vec<Guard>);
+pub struct Guards(pub(crate) Vec<Guard>);
 
 impl Guards {
     /// The guards, in byte order of their names.
@@ -195,12 +195,7 @@ impl Guards {
 
     /// Resolves when the first of them is not ours any more.
     pub fn lost(&self) -> impl Future<Output = Standing> + Send + 'static {
-        let mut losses: Vec<BoxFuture<Standing>> = Vec::new();
-        self.iter().for_each(|guard| losses.push(Box::pin(guard.lost())));
-        std::future::poll_fn(move |cx| {
-            let ready = losses.iter_mut().map(|loss| loss.as_mut().poll(cx));
-            ready.into_iter().find(Poll::is_ready).unwrap_or(Poll::Pending)
-        })
+        first(self.iter().map(Guard::lost))
     }
 
     /// Gives all back; `AlreadyLost` if one of them was.
@@ -229,6 +224,18 @@ impl<'a> IntoIterator for &'a Guards {
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
+}
+
+/// Waits for the first of several.
+pub(crate) fn first<T: 'static>(
+    tasks: impl Iterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> impl Future<Output = T> + Send + 'static {
+    let mut tasks: Vec<BoxFuture<T>> =
+        tasks.map(|task| -> BoxFuture<T> { Box::pin(task) }).collect();
+    std::future::poll_fn(move |cx| {
+        let mut polled = tasks.iter_mut().map(|task| task.as_mut().poll(cx));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
 }
 
 /// Waits for all, side by side.

@@ -22,6 +22,10 @@ pub(crate) struct Asker {
     pub(crate) locks: Locks,
     name: Result<Name>,
     pub(crate) owner: Owner,
+    /// Whether the owner's label was chosen, not made up from the thread.
+    pub(crate) labelled: bool,
+    /// Whether the owner may take what it already holds.
+    reentrant: bool,
     pub(crate) terms: Terms,
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
@@ -37,14 +41,29 @@ impl Asker {
             hold_at_least: Duration::ZERO,
         };
         let locks = locks.routed(name);
-        let (name, owner) = (locks.name(name), locks.owner());
-        Self { locks: locks.clone(), name, owner, terms, meta: None, fair: false }
+        Self {
+            name: locks.name(name),
+            owner: locks.owner(),
+            labelled: locks.is_labelled(),
+            reentrant: locks.is_owned(),
+            locks: locks.clone(),
+            terms,
+            meta: None,
+            fair: false,
+        }
+    }
+
+    /// The same options for `owner`, who may take what it already holds.
+    pub(crate) fn owned_by(&self, owner: Owner) -> Self {
+        let owner = if self.labelled { owner.labelled(self.owner.label()) } else { owner };
+        Self { owner, reentrant: true, ..self.clone() }
     }
 
     /// The same options for another name.
     pub(crate) fn named(&self, name: &Name) -> Self {
+        // A route has a namespace of its own.
         let locks = self.locks.routed(name.as_str()).clone();
-        Self { name: Ok(name.clone()), locks, ..self.clone() }
+        Self { name: locks.name(name.as_str()), locks, ..self.clone() }
     }
 
     pub(crate) fn name(&self) -> Result<Name> {
@@ -52,8 +71,12 @@ impl Asker {
     }
 
     pub(crate) fn lock(&self, mode: Mode) -> Lock {
-        let limit = self.locks.own_wait_limit();
-        Lock { asker: self.clone(), mode, limit, attempts: None }
+        Lock { asker: self.clone(), mode, patience: self.patience() }
+    }
+
+    /// How long to wait unless a call says otherwise.
+    pub(crate) const fn patience(&self) -> Patience {
+        Patience { limit: self.locks.own_wait_limit(), attempts: None }
     }
 
     pub(crate) async fn try_lock(&self, mode: Mode) -> Result<Option<Guard>> {
@@ -69,7 +92,7 @@ impl Asker {
             name: self.name()?,
             mode,
             owner: self.owner.clone(),
-            reentrant: self.locks.is_owned(),
+            reentrant: self.reentrant,
             terms: self.terms,
             meta: self.meta.clone(),
             fair: self.fair,
@@ -78,10 +101,11 @@ impl Asker {
     }
 }
 
-/// The options that every recipe with an `asker` has.
+/// The options that every recipe with an `asker` has; `options!(Recipe<K>, K)`
+/// for one with a parameter.
 macro_rules! options {
-    ($recipe:ty) => {
-        impl $recipe {
+    ($recipe:ty $(, $kind:ident)?) => {
+        impl$(<$kind>)? $recipe {
             /// Free at most this long after the holder's last sign of life: 30 s
             /// unless set. It is renewed every third of it.
             #[must_use]
@@ -119,6 +143,7 @@ macro_rules! options {
             #[must_use]
             pub fn label(mut self, label: impl AsRef<str>) -> Self {
                 self.asker.owner = self.asker.owner.labelled(label);
+                self.asker.labelled = true;
                 self
             }
 
@@ -150,25 +175,20 @@ macro_rules! options {
 }
 pub(crate) use options;
 
-/// A lock to be awaited.
-#[must_use = "does nothing unless awaited"]
-#[derive(Debug)]
-pub struct Lock {
-    asker: Asker,
-    mode: Mode,
-    limit: Option<Duration>,
+/// How long to wait, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) limit: Option<Duration>,
     attempts: Option<(u32, Duration)>,
 }
 
-impl Lock {
-    /// Waits at most this long; then the error `TimedOut` says who held it.
-    pub const fn within(mut self, limit: Duration) -> Self {
+impl Patience {
+    pub(crate) const fn within(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Does not queue, but tries this many times; see [`Lock::every`].
-    pub const fn attempts(mut self, count: u32) -> Self {
+    pub(crate) const fn attempts(mut self, count: u32) -> Self {
         let pause = match self.attempts {
             Some((_, pause)) => pause,
             None => Duration::from_millis(100),
@@ -177,8 +197,7 @@ impl Lock {
         self
     }
 
-    /// The pause between two attempts: 100 ms unless set.
-    pub const fn every(mut self, pause: Duration) -> Self {
+    pub(crate) const fn every(mut self, pause: Duration) -> Self {
         let count = match self.attempts {
             Some((count, _)) => count,
             None => u32::MAX,
@@ -187,17 +206,52 @@ impl Lock {
         self
     }
 
-    fn effort(&self) -> Effort {
-        let since = self.asker.locks.clock().now();
+    /// What it means for a wait that begins at `since`.
+    fn effort(self, since: Moment) -> Effort {
         let until = self.limit.map_or(Moment::NEVER, |limit| since.after(limit));
         match self.attempts {
             Some((count, every)) => Effort::Attempts { count, every, since, until },
             None => Effort::Wait { since, until },
         }
     }
+}
+
+/// A lock to be awaited.
+#[must_use = "does nothing unless awaited"]
+#[derive(Debug)]
+pub struct Lock {
+    asker: Asker,
+    mode: Mode,
+    patience: Patience,
+}
+
+impl Lock {
+    /// Waits at most this long; then the error `TimedOut` says who held it.
+    pub const fn within(mut self, limit: Duration) -> Self {
+        self.patience = self.patience.within(limit);
+        self
+    }
+
+    /// Does not queue, but tries this many times; see [`Lock::every`].
+    pub const fn attempts(mut self, count: u32) -> Self {
+        self.patience = self.patience.attempts(count);
+        self
+    }
+
+    /// The pause between two attempts: 100 ms unless set.
+    pub const fn every(mut self, pause: Duration) -> Self {
+        self.patience = self.patience.every(pause);
+        self
+    }
+
+    pub(crate) const fn with_patience(mut self, patience: Patience) -> Self {
+        self.patience = patience;
+        self
+    }
 
     async fn wait(self) -> Result<Guard> {
-        let request = self.asker.request(self.mode, self.effort())?;
+        let since = self.asker.locks.clock().now();
+        let request = self.asker.request(self.mode, self.patience.effort(since))?;
         match self.asker.locks.acquire(request).await? {
             Some(guard) => Ok(guard),
             None => Err(Error::invalid("a wait ended without an answer")),

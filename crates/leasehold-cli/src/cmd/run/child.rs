@@ -86,7 +86,7 @@ fn life(status: &WaitIdStatus) -> Life {
 }
 
 /// This very program, even if its file was replaced meanwhile.
-fn own_binary() -> PathBuf {
+pub(crate) fn own_binary() -> PathBuf {
     let running = PathBuf::from("/proc/self/exe");
     if running.exists() { running } else { std::env::current_exe().unwrap_or(running) }
 }

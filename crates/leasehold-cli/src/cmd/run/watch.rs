@@ -7,15 +7,16 @@
 use std::time::Duration;
 
 use leasehold::engine::Loss;
-use leasehold::{Clock, Guard, Moment, Standing};
+use leasehold::{Clock, Moment, Standing};
 use rustix::process::Signal;
 use tokio::time::sleep;
 
 use super::child::{Child, Life};
-use super::signals::Signals;
+use super::tenure::Tenure;
 use super::terminal::Terminal;
 use crate::args::{OnLost, Run};
 use crate::output::tell;
+use crate::signals::Signals;
 use crate::text::span;
 
 /// The longest nap: timers stand still while the machine is suspended, the
@@ -35,7 +36,7 @@ pub(crate) enum End {
 }
 
 pub(crate) struct Watch<'a> {
-    guard: &'a Guard,
+    tenure: &'a Tenure,
     child: Child,
     terminal: Option<Terminal>,
     plan: Plan,
@@ -81,10 +82,10 @@ impl Plan {
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(args: &Run, guard: &'a Guard, child: Child) -> Self {
+    pub(crate) fn new(args: &Run, tenure: &'a Tenure, child: Child) -> Self {
         let terminal = Terminal::for_job(child.group());
-        let plan = Plan::new(args, guard.remaining());
-        Self { guard, child, terminal, plan, ended: None, lost: false, stop: None }
+        let plan = Plan::new(args, tenure.weakest().remaining());
+        Self { tenure, child, terminal, plan, ended: None, lost: false, stop: None }
     }
 
     pub(crate) async fn until_end(mut self, signals: &mut Signals) -> End {
@@ -94,14 +95,14 @@ impl<'a> Watch<'a> {
             }
             tokio::select! {
                 signal = signals.next() => self.hear(signal),
-                _ = self.guard.lost(), if !self.lost => {}
+                _ = self.tenure.lost(), if !self.lost => {}
                 () = sleep(self.nap()) => {}
             }
         }
     }
 
     fn nap(&self) -> Duration {
-        let left = self.guard.remaining().saturating_sub(self.plan.begin_at);
+        let left = self.tenure.weakest().remaining().saturating_sub(self.plan.begin_at);
         let most = self.plan.until.since(Clock::System.now());
         match self.stop {
             Some(_) => SHORT_NAP,
@@ -155,10 +156,10 @@ impl<'a> Watch<'a> {
     // The lease.
 
     fn trouble(&self) -> Option<Trouble> {
-        match self.guard.standing() {
+        match self.tenure.weakest().standing() {
             Standing::Lost(_) => Some(Trouble::Lost),
             _ if Clock::System.now() >= self.plan.until => Some(Trouble::TooLong),
-            _ if self.guard.remaining() <= self.plan.begin_at => Some(Trouble::RunsOut),
+            _ if self.tenure.weakest().remaining() <= self.plan.begin_at => Some(Trouble::RunsOut),
             _ => None,
         }
     }
@@ -187,7 +188,7 @@ impl<'a> Watch<'a> {
     }
 
     fn go_on_stopping(&mut self) -> Option<End> {
-        self.lost |= matches!(self.guard.standing(), Standing::Lost(_));
+        self.lost |= matches!(self.tenure.weakest().standing(), Standing::Lost(_));
         let now = Clock::System.now();
         let killed = self.stop.as_ref().and_then(|stop| stop.killed);
         match killed {
@@ -213,7 +214,7 @@ impl<'a> Watch<'a> {
     }
 
     fn explain_kill(&self) {
-        let left = self.guard.remaining();
+        let left = self.tenure.weakest().remaining();
         let left = (!left.is_zero()).then(|| format!(", {} before the lease ends", span(left)));
         tell(&format!("the command does not end; killing it{}", left.unwrap_or_default()));
     }
@@ -221,22 +222,25 @@ impl<'a> Watch<'a> {
     fn is_time_to_kill(&self) -> bool {
         let begun = self.stop.as_ref().map_or(Moment::NEVER, |stop| stop.since);
         let patient = Clock::System.now() < begun.after(self.plan.grace);
-        match self.guard.standing() {
+        match self.tenure.weakest().standing() {
             _ if self.plan.on_lost == OnLost::Kill || !patient => true,
             // Whoever evicted it knows that it takes a moment to end.
-            Standing::Lost(Loss::Evicted { .. }) => false,
+            Standing::Lost(Loss::Evicted { .. }) => {
+                self.tenure.others_remaining() <= self.plan.kill_at
+            }
             Standing::Lost(_) => true,
-            _ => self.guard.remaining() <= self.plan.kill_at,
+            _ => self.tenure.weakest().remaining() <= self.plan.kill_at,
         }
     }
 
     fn explain(&self, trouble: &Trouble, what: &str) {
-        let name = self.guard.name().as_str();
-        let why = match (trouble, self.guard.check()) {
+        let weakest = self.tenure.weakest();
+        let name = weakest.name().as_str();
+        let why = match (trouble, weakest.check()) {
             (Trouble::Lost, Err(error)) => error.to_string(),
             (Trouble::TooLong, _) => format!("{name:?} was held for as long as --max-hold allows"),
             _ => {
-                let left = span(self.guard.remaining());
+                let left = span(weakest.remaining());
                 format!("the lease on {name:?} cannot be renewed and runs out in {left}")
             }
         };

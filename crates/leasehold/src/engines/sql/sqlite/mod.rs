@@ -103,9 +103,12 @@ impl SqliteOptions {
     pub(crate) fn from_url(url: &Url) -> Result<Self> {
         // `sqlite:///a/b` is the same path as `sqlite:/a/b`.
         let path = url.rest.strip_prefix("//").unwrap_or(&url.rest);
-        if path.is_empty() {
+        // Errors name the path, so a user and a password must not pass for one.
+        let server = url.rest.starts_with("//")
+            && path.split('/').next().is_some_and(|host| host.contains('@'));
+        if path.is_empty() || server {
             return Err(Error::invalid(
-                "sqlite: needs the path of its file: sqlite:/var/lib/app.db",
+                "sqlite: needs the path of its file, and no server: sqlite:/var/lib/app.db",
             ));
         }
         let mut options = Self::new(path);

@@ -4,7 +4,6 @@ mod core;
 mod death;
 mod doors;
 mod records;
-mod speed;
 mod turns;
 
 use std::path::PathBuf;

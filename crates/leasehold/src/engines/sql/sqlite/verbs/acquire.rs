@@ -131,7 +131,7 @@ pub(in super::super) fn outlook(
     Ok(Outlook { look_at, blockers })
 }
 
-pub(super) fn other_kind(ticket: &Ticket, other: Mode) -> Error {
+fn other_kind(ticket: &Ticket, other: Mode) -> Error {
     let message = format!(
         "the name is in use as {other}, which does not mix with {}: use another name, \
          or the same kind of lock everywhere",

@@ -3,9 +3,8 @@
 use super::super::fault::Trial;
 use super::super::job::Act;
 use super::super::ledger::Ledger;
-use super::acquire::other_kind;
 use crate::claim::{Mode, Renewal, Ticket};
-use crate::engine::state::{Answer, Verb};
+use crate::engine::state::Verb;
 
 #[derive(Debug)]
 pub(in super::super) struct Convert {
@@ -21,12 +20,6 @@ impl Act for Convert {
         let mut page = ledger.load(&self.ticket.name)?;
         let answer = ledger.step(&mut page, Verb::Convert { id, to })?;
         ledger.save(page)?;
-        match answer {
-            Answer::Held { ttl } => Ok(Renewal::Held { ttl, sent_at: ledger.now }),
-            Answer::OtherKind(held) => {
-                Err(other_kind(&self.ticket.clone().in_mode(to), held).into())
-            }
-            _ => Ok(Renewal::Gone),
-        }
+        Ok(answer.into_converted(ledger.now)?)
     }
 }

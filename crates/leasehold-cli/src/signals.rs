@@ -33,6 +33,11 @@ impl Signals {
         self.hear(FOR_CHILDREN.into_iter())
     }
 
+    /// From now on Ctrl-Z is ours to handle.
+    pub(crate) fn hear_suspend(&mut self) -> Result<(), Failure> {
+        self.hear([Signal::TSTP].into_iter())
+    }
+
     fn hear(&mut self, signals: impl Iterator<Item = Signal>) -> Result<(), Failure> {
         for signal in signals {
             let heard = unix::signal(SignalKind::from_raw(signal.as_raw())).map_err(deaf)?;

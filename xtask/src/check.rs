@@ -1,16 +1,16 @@
-//! `cargo xtask ci`: every check of the pipeline, in the order of their cost.
+//! `cargo xtask check`: everything but the tests, in the order of its cost.
 
 use std::fs;
 use std::time::Instant;
 
-use crate::{Done, cargo, root, test};
+use crate::{Done, cargo, root};
 
 const CLIPPY: &str = "clippy --workspace --all-targets --all-features -- -D warnings";
 const DOC: &str = "doc --workspace --all-features --no-deps --lib";
 
 pub(crate) fn run(args: &[String]) -> Done {
     if !args.is_empty() {
-        return Err(format!("`cargo xtask ci` takes no arguments, not {args:?}"));
+        return Err(format!("`cargo xtask check` takes no arguments, not {args:?}"));
     }
     step("format", || call("fmt --all --check"))?;
     step("clippy, everything", || call(CLIPPY))?;
@@ -19,7 +19,19 @@ pub(crate) fn run(args: &[String]) -> Done {
         step(&format!("clippy, only {feature}"), || clippy_alone(Some(&feature)))?;
     }
     step("docs", || call(DOC))?;
-    tests()
+    step("examples", examples)
+}
+
+/// Runs every example of the library: they end by themselves and fail if they
+/// do not show what they are for.
+fn examples() -> Done {
+    let folder = root().join("crates/leasehold/examples");
+    let files = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let names = files.filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()));
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    let run = |name| call(&format!("run --package leasehold --all-features --example {name}"));
+    names.iter().try_for_each(run)
 }
 
 /// Announces a step by name, and its time once it is done.
@@ -30,18 +42,6 @@ fn step(name: &str, work: impl FnOnce() -> Done) -> Done {
     let verdict = done.as_ref().map_or_else(|why| format!("FAILED: {why}"), |()| "ok".to_owned());
     println!("<== {name}: {verdict} ({:.1} s)", start.elapsed().as_secs_f32());
     done.map_err(|_| String::new())
-}
-
-/// The last step, with the tests' summary as the last line of all output.
-fn tests() -> Done {
-    let mut summary = None;
-    let done = step("tests", || {
-        let (tally, verdict) = test::execute(&[])?;
-        summary = Some(tally);
-        verdict
-    });
-    summary.iter().for_each(|tally| println!("{tally}"));
-    done
 }
 
 /// The library on its own: an engine must not lean on what another one brings.

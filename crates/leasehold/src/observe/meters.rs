@@ -1,0 +1,137 @@
+//! Metrics: a set of handles for each kind of lock, made once per client,
+//! because looking one up costs more than an uncontended lock may.
+
+use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
+
+use super::{Asked, WHY, Witness, why};
+use crate::claim::Mode;
+use crate::clock::Moment;
+use crate::engine::Loss;
+use crate::error::Error;
+use crate::hold::Hold;
+use crate::name::Name;
+
+const WAIT: &str = "leasehold_wait_seconds";
+const HOLD: &str = "leasehold_hold_seconds";
+const RATIO: &str = "leasehold_hold_ttl_ratio";
+const LAG: &str = "leasehold_renew_lag_seconds";
+const GRANTS: &str = "leasehold_grants_total";
+const TIMEOUTS: &str = "leasehold_timeouts_total";
+const LOSSES: &str = "leasehold_losses_total";
+const FAILED: &str = "leasehold_renewals_failed_total";
+const HELD: &str = "leasehold_held";
+
+/// The label `mode`: a kind, without how many permits.
+const KINDS: [&str; 4] = ["exclusive", "read", "write", "permits"];
+
+#[derive(Debug)]
+pub(super) struct Meters([Meter; 4]);
+
+/// The handles of one kind of lock.
+#[derive(Debug)]
+struct Meter {
+    wait: Histogram,
+    hold: Histogram,
+    ratio: Histogram,
+    lag: Histogram,
+    grants: Counter,
+    timeouts: Counter,
+    failed: Counter,
+    /// One for each reason, in the order of [`WHY`].
+    losses: [Counter; 5],
+    held: Gauge,
+}
+
+impl Meters {
+    pub(super) fn new(scheme: &'static str) -> Self {
+        describe();
+        Self(KINDS.map(|kind| Meter::new(scheme, kind)))
+    }
+
+    const fn of(&self, mode: Mode) -> &Meter {
+        let [exclusive, read, write, permits] = &self.0;
+        match mode {
+            Mode::Exclusive => exclusive,
+            Mode::Read => read,
+            Mode::Write => write,
+            Mode::Permits { .. } => permits,
+        }
+    }
+}
+
+/// Once per client, not per process: the first client may be older than the
+/// recorder.
+fn describe() {
+    use metrics::{describe_counter, describe_gauge, describe_histogram};
+    describe_histogram!(WAIT, Unit::Seconds, "Time from asking to the grant");
+    describe_histogram!(HOLD, Unit::Seconds, "Time from the grant to release or loss");
+    describe_histogram!(RATIO, Unit::Count, "Time held, in ttls");
+    describe_histogram!(LAG, Unit::Seconds, "How late a renewal left, behind its plan");
+    describe_counter!(GRANTS, Unit::Count, "Leases granted");
+    describe_counter!(TIMEOUTS, Unit::Count, "Waits that ran out of time");
+    describe_counter!(LOSSES, Unit::Count, "Leases that ended before their guards, by reason");
+    describe_counter!(FAILED, Unit::Count, "Renewals of held leases without an answer");
+    describe_gauge!(HELD, Unit::Count, "Leases held now");
+}
+
+impl Meter {
+    fn new(engine: &'static str, mode: &'static str) -> Self {
+        Self {
+            wait: histogram!(WAIT, "engine" => engine, "mode" => mode),
+            hold: histogram!(HOLD, "engine" => engine, "mode" => mode),
+            ratio: histogram!(RATIO, "engine" => engine, "mode" => mode),
+            lag: histogram!(LAG, "engine" => engine, "mode" => mode),
+            grants: counter!(GRANTS, "engine" => engine, "mode" => mode),
+            timeouts: counter!(TIMEOUTS, "engine" => engine, "mode" => mode),
+            failed: counter!(FAILED, "engine" => engine, "mode" => mode),
+            losses: WHY
+                .map(|why| counter!(LOSSES, "engine" => engine, "mode" => mode, "why" => why)),
+            held: gauge!(HELD, "engine" => engine, "mode" => mode),
+        }
+    }
+
+    fn ended(&self, hold: &Hold) {
+        let held = hold.held_for().as_secs_f64();
+        self.hold.record(held);
+        self.ratio.record(held / hold.ttl().as_secs_f64());
+        self.held.decrement(1);
+    }
+}
+
+impl Witness for Meters {
+    fn granted(&self, asked: &Asked, hold: &Hold) {
+        let meter = self.of(hold.mode());
+        meter.wait.record(hold.since().since(asked.since).as_secs_f64());
+        meter.grants.increment(1);
+        meter.held.increment(1);
+    }
+
+    fn timed_out(&self, _: &Asked, _: &Name, mode: Mode, _: Moment) {
+        self.of(mode).timeouts.increment(1);
+    }
+
+    fn released(&self, hold: &Hold) {
+        self.of(hold.mode()).ended(hold);
+    }
+
+    fn renewing(&self, hold: &Hold, now: Moment) {
+        if let Some(lag) = hold.lag(now) {
+            self.of(hold.mode()).lag.record(lag.as_secs_f64());
+        }
+    }
+
+    fn renewal_failed(&self, hold: &Hold, _: &Error) {
+        self.of(hold.mode()).failed.increment(1);
+    }
+
+    fn lost(&self, hold: &Hold, loss: &Loss) {
+        let meter = self.of(hold.mode());
+        meter.losses[why(loss)].increment(1);
+        meter.ended(hold);
+    }
+
+    fn converted(&self, hold: &Hold, from: Mode) {
+        self.of(from).held.decrement(1);
+        self.of(hold.mode()).held.increment(1);
+    }
+}
