@@ -19,6 +19,7 @@
 //! | `fenced` | fences at the resource |
 //! | `promises` | routes, requirements, what a weaker engine refuses |
 //! | `verbs`, `modes` | the contract, straight on the engine |
+//! | `records` | versioned values, where an engine keeps them |
 //! | `replies` | replies that are lost |
 //! | `cancel` | futures dropped at every point |
 //! | `residue` | what is left: nothing |
@@ -42,6 +43,7 @@ mod owners;
 pub(crate) mod patience;
 mod promises;
 mod recipe;
+mod records;
 mod renewal;
 mod replies;
 mod residue;
@@ -82,6 +84,7 @@ pub fn checks() -> Vec<Check> {
         promises::checks(),
         verbs::checks(),
         modes::checks(),
+        records::checks(),
         replies::checks(),
         cancel::checks(),
         residue::checks(),

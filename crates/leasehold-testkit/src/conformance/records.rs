@@ -1,4 +1,4 @@
-//! The contract of `Records`, over two clients of one store.
+//! Records: versioned values, over two clients of one store.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,37 +9,69 @@ use leasehold::claim::{Claim, Ending, Owner, Refresh, Stance, Ticket, Verdict, W
 use leasehold::engine::{
     Eviction, Expect, Page, Record, RecordEvent, RecordEvents, Records, Scope, Store, Target,
 };
-use leasehold::{Engine, Error, ErrorKind, Locks, Mode, Moment, Name, Namespace, Released};
-use tempfile::TempDir;
+use leasehold::{Engine, Error, ErrorKind, Mode, Moment, Name, Namespace, Released};
 use tokio::task::JoinSet;
 
-const SHORT: Duration = Duration::from_millis(150);
-const LONG: Duration = Duration::from_secs(60);
+use super::check::{Check, Outcome, check, ensure};
+use super::patience::{HOUR, PATIENCE, SHORT};
+use super::recipe::Client;
+use super::store::Store as Shared;
 
-type Outcome = Result<(), Error>;
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        check!(an_engine_keeps_records_or_says_that_it_does_not),
+        check!(racing_writers_lose_no_update),
+        check!(a_write_that_expects_something_else_is_told_what_is_there),
+        check!(a_version_is_never_used_twice),
+        check!(a_value_goes_when_its_time_is_up_and_watchers_hear_of_it),
+        check!(a_new_value_has_a_time_of_its_own),
+        check!(a_bound_record_goes_with_the_release),
+        check!(a_bound_record_goes_when_the_lease_expires),
+        check!(a_bound_record_stays_for_as_long_as_its_lease_is_renewed),
+        check!(a_bound_record_goes_with_an_eviction),
+        check!(a_record_that_was_written_anew_outlives_the_old_lease),
+        check!(adding_is_atomic_over_all_clients),
+        check!(a_sum_that_does_not_fit_changes_nothing),
+        check!(a_list_has_what_is_below_the_path_and_not_too_deep),
+        check!(a_long_list_comes_in_pages),
+        check!(a_heavy_page_ends_early),
+        check!(a_watcher_sees_every_change_in_order),
+        check!(a_watcher_that_lags_far_behind_is_told_to_load_again),
+        check!(a_large_value_is_watched_too),
+        check!(a_dropped_call_for_the_next_change_loses_nothing),
+        check!(a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours),
+        check!(a_waiter_that_leaves_the_queue_stores_nothing),
+        check!(an_ending_that_cannot_be_stored_releases_nothing),
+        check!(a_grant_brings_the_record_of_its_name),
+        check!(a_value_that_is_too_large_is_refused_with_the_limit),
+    ]
+}
 
 /// Two clients of one store.
-pub(crate) struct Pair {
-    pub(crate) a: Arc<dyn Engine>,
-    pub(crate) b: Arc<dyn Engine>,
-    _locks: Vec<Locks>,
-    _folder: Option<TempDir>,
+struct Pair {
+    a: Arc<dyn Engine>,
+    b: Arc<dyn Engine>,
+    _clients: Vec<Client>,
 }
 
 impl Pair {
-    pub(crate) async fn memory() -> Result<Self, Error> {
-        let locks = leasehold::open("memory:").await?;
-        let (a, b) = (locks.engine(), locks.engine());
-        Ok(Self { a, b, _locks: vec![locks], _folder: None })
+    /// `None` if the engine keeps no records, and there is nothing to check.
+    async fn new(shared: &Shared) -> Outcome<Option<Self>> {
+        let clients = shared.open_many(2).await?;
+        let (a, b) = (clients[0].engine(), clients[1].engine());
+        Ok(a.records().is_some().then_some(Self { a, b, _clients: clients }))
     }
+}
 
-    pub(crate) async fn sqlite() -> Result<Self, Error> {
-        let folder = TempDir::new().expect("a folder");
-        let url = format!("sqlite:{}", folder.path().join("locks.db").display());
-        let locks = vec![leasehold::open(&url).await?, leasehold::open(&url).await?];
-        let (a, b) = (locks[0].engine(), locks[1].engine());
-        Ok(Self { a, b, _locks: locks, _folder: Some(folder) })
+async fn an_engine_keeps_records_or_says_that_it_does_not(shared: Shared) -> Outcome {
+    let locks = shared.open().await?;
+    let stored = locks.record::<u32>("n").set(&1).await;
+    match (locks.engine().records(), stored) {
+        (Some(_), stored) => ensure!(stored.is_ok(), "{stored:?}"),
+        (None, Ok(_)) => return Err("stored, although there are no records".into()),
+        (None, Err(error)) => ensure!(error.kind() == ErrorKind::Unsupported, "{error:?}"),
     }
+    Ok(())
 }
 
 fn name(text: &str) -> Name {
@@ -88,11 +120,11 @@ async fn gone(engine: &Arc<dyn Engine>, text: &str) -> Outcome {
         }
         Ok(())
     };
-    tokio::time::timeout(Duration::from_secs(10), look).await.expect("gone in time")
+    tokio::time::timeout(PATIENCE, look).await.expect("gone in time")
 }
 
 async fn next(events: &mut Box<dyn RecordEvents>) -> RecordEvent {
-    let event = tokio::time::timeout(Duration::from_secs(10), events.next()).await;
+    let event = tokio::time::timeout(PATIENCE, events.next()).await;
     event.expect("news in time").expect("an open engine")
 }
 
@@ -119,7 +151,8 @@ fn number(record: &Record) -> u64 {
     std::str::from_utf8(&record.value).expect("text").parse().expect("a number")
 }
 
-pub(crate) async fn racing_writers_lose_no_update(pair: Pair) -> Outcome {
+async fn racing_writers_lose_no_update(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut tasks = JoinSet::new();
     for task in 0..16 {
         let engine = Arc::clone(if task % 2 == 0 { &pair.a } else { &pair.b });
@@ -134,9 +167,8 @@ pub(crate) async fn racing_writers_lose_no_update(pair: Pair) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn a_write_that_expects_something_else_is_told_what_is_there(
-    pair: Pair,
-) -> Outcome {
+async fn a_write_that_expects_something_else_is_told_what_is_there(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let first = store(&pair.a, put("n", "1")).await?;
     let found = Err(Some(Record::new("1".into(), first)));
     let write = |expect| records(&pair.b).store(put("n", "2").expecting(expect));
@@ -153,7 +185,8 @@ pub(crate) async fn a_write_that_expects_something_else_is_told_what_is_there(
     Ok(())
 }
 
-pub(crate) async fn a_version_is_never_used_twice(pair: Pair) -> Outcome {
+async fn a_version_is_never_used_twice(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut versions = vec![store(&pair.a, put("n", "1")).await?];
     versions.push(store(&pair.b, Store::delete(name("n"))).await?);
     versions.push(store(&pair.a, put("n", "2")).await?);
@@ -167,9 +200,8 @@ pub(crate) async fn a_version_is_never_used_twice(pair: Pair) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn a_value_goes_when_its_time_is_up_and_watchers_hear_of_it(
-    pair: Pair,
-) -> Outcome {
+async fn a_value_goes_when_its_time_is_up_and_watchers_hear_of_it(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut events = records(&pair.b).watch(Scope::name(&name("n"))).await?;
     let mut brief = put("n", "1");
     brief.ttl = Some(SHORT);
@@ -181,7 +213,8 @@ pub(crate) async fn a_value_goes_when_its_time_is_up_and_watchers_hear_of_it(
     Ok(())
 }
 
-pub(crate) async fn a_new_value_has_a_time_of_its_own(pair: Pair) -> Outcome {
+async fn a_new_value_has_a_time_of_its_own(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut brief = put("n", "1");
     brief.ttl = Some(SHORT);
     store(&pair.a, brief.clone()).await?;
@@ -193,8 +226,9 @@ pub(crate) async fn a_new_value_has_a_time_of_its_own(pair: Pair) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn a_bound_record_goes_with_the_release(pair: Pair) -> Outcome {
-    let ticket = hold(&pair.a, "lock", LONG).await?;
+async fn a_bound_record_goes_with_the_release(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold(&pair.a, "lock", HOUR).await?;
     let mut events = records(&pair.b).watch(children("member")).await?;
     store(&pair.a, bound("member/a", &ticket)).await?;
     store(&pair.a, put("member/b", "free")).await?;
@@ -207,7 +241,8 @@ pub(crate) async fn a_bound_record_goes_with_the_release(pair: Pair) -> Outcome 
     Ok(())
 }
 
-pub(crate) async fn a_bound_record_goes_when_the_lease_expires(pair: Pair) -> Outcome {
+async fn a_bound_record_goes_when_the_lease_expires(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let ticket = hold(&pair.a, "lock", SHORT).await?;
     let mut events = records(&pair.b).watch(children("member")).await?;
     store(&pair.a, bound("member/a", &ticket)).await?;
@@ -219,12 +254,11 @@ pub(crate) async fn a_bound_record_goes_when_the_lease_expires(pair: Pair) -> Ou
     Ok(())
 }
 
-pub(crate) async fn a_bound_record_stays_for_as_long_as_its_lease_is_renewed(
-    pair: Pair,
-) -> Outcome {
+async fn a_bound_record_stays_for_as_long_as_its_lease_is_renewed(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let ticket = hold(&pair.a, "lock", SHORT).await?;
     store(&pair.a, bound("member/a", &ticket)).await?;
-    pair.a.renew(vec![Refresh::new(ticket.clone(), LONG)]).await;
+    pair.a.renew(vec![Refresh::new(ticket.clone(), HOUR)]).await;
     let mut brief = put("n", "1");
     brief.ttl = Some(2 * SHORT);
     store(&pair.a, brief).await?;
@@ -233,8 +267,9 @@ pub(crate) async fn a_bound_record_stays_for_as_long_as_its_lease_is_renewed(
     Ok(())
 }
 
-pub(crate) async fn a_bound_record_goes_with_an_eviction(pair: Pair) -> Outcome {
-    let ticket = hold(&pair.a, "lock", LONG).await?;
+async fn a_bound_record_goes_with_an_eviction(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold(&pair.a, "lock", HOUR).await?;
     store(&pair.a, bound("member/a", &ticket)).await?;
     pair.b.evict(Eviction::new(name("lock"), Target::All, "ops", "stuck")?).await?;
     assert_eq!(load(&pair.a, "member/a").await?, None);
@@ -244,8 +279,9 @@ pub(crate) async fn a_bound_record_goes_with_an_eviction(pair: Pair) -> Outcome 
     Ok(())
 }
 
-pub(crate) async fn a_record_that_was_written_anew_outlives_the_old_lease(pair: Pair) -> Outcome {
-    let ticket = hold(&pair.a, "lock", LONG).await?;
+async fn a_record_that_was_written_anew_outlives_the_old_lease(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold(&pair.a, "lock", HOUR).await?;
     store(&pair.a, bound("n", &ticket)).await?;
     store(&pair.b, put("n", "free")).await?;
     pair.a.release(ticket, Ending::new()).await?;
@@ -253,7 +289,8 @@ pub(crate) async fn a_record_that_was_written_anew_outlives_the_old_lease(pair: 
     Ok(())
 }
 
-pub(crate) async fn adding_is_atomic_over_all_clients(pair: Pair) -> Outcome {
+async fn adding_is_atomic_over_all_clients(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut tasks = JoinSet::new();
     for task in 0..8 {
         let engine = Arc::clone(if task % 2 == 0 { &pair.a } else { &pair.b });
@@ -272,7 +309,8 @@ pub(crate) async fn adding_is_atomic_over_all_clients(pair: Pair) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn a_sum_that_does_not_fit_changes_nothing(pair: Pair) -> Outcome {
+async fn a_sum_that_does_not_fit_changes_nothing(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     records(&pair.a).add(name("n"), u64::MAX - 1).await?;
     let error = records(&pair.b).add(name("n"), 2).await.expect_err("too large");
     assert_eq!(error.kind(), ErrorKind::Invalid);
@@ -293,7 +331,8 @@ async fn listed(engine: &Arc<dyn Engine>, path: &str, depth: usize) -> Vec<Strin
     found.records.iter().map(|(name, _)| name.as_str().to_owned()).collect()
 }
 
-pub(crate) async fn a_list_has_what_is_below_the_path_and_not_too_deep(pair: Pair) -> Outcome {
+async fn a_list_has_what_is_below_the_path_and_not_too_deep(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     for text in TRICKY.into_iter().rev() {
         store(&pair.a, put(text, text)).await?;
     }
@@ -311,7 +350,8 @@ pub(crate) async fn a_list_has_what_is_below_the_path_and_not_too_deep(pair: Pai
     Ok(())
 }
 
-pub(crate) async fn a_long_list_comes_in_pages(pair: Pair) -> Outcome {
+async fn a_long_list_comes_in_pages(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     for at in 0..25 {
         store(&pair.a, put(&format!("p/{at:02}"), "x")).await?;
         store(&pair.a, put(&format!("p/{at:02}/deep"), "x")).await?;
@@ -332,7 +372,8 @@ pub(crate) async fn a_long_list_comes_in_pages(pair: Pair) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn a_heavy_page_ends_early(pair: Pair) -> Outcome {
+async fn a_heavy_page_ends_early(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     for at in 0..6 {
         store(&pair.a, Store::put(name(&format!("p/{at}")), vec![0; 1024 * 1024])).await?;
     }
@@ -344,7 +385,8 @@ pub(crate) async fn a_heavy_page_ends_early(pair: Pair) -> Outcome {
     Ok(())
 }
 
-pub(crate) async fn a_watcher_sees_every_change_in_order(pair: Pair) -> Outcome {
+async fn a_watcher_sees_every_change_in_order(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut events = records(&pair.b).watch(children("w")).await?;
     let mut expected = Vec::new();
     for at in 0..300 {
@@ -369,7 +411,8 @@ pub(crate) async fn a_watcher_sees_every_change_in_order(pair: Pair) -> Outcome 
     Ok(())
 }
 
-pub(crate) async fn a_watcher_that_lags_far_behind_is_told_to_load_again(pair: Pair) -> Outcome {
+async fn a_watcher_that_lags_far_behind_is_told_to_load_again(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut events = records(&pair.b).watch(children("w")).await?;
     for _ in 0..50 {
         let writes = (0..100).map(|at| records(&pair.a).store(put("w/n", &at.to_string())));
@@ -391,7 +434,8 @@ pub(crate) async fn a_watcher_that_lags_far_behind_is_told_to_load_again(pair: P
     }
 }
 
-pub(crate) async fn a_large_value_is_watched_too(pair: Pair) -> Outcome {
+async fn a_large_value_is_watched_too(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut events = records(&pair.b).watch(children("w")).await?;
     let version = store(&pair.a, Store::put(name("w/n"), vec![7; 512 * 1024])).await?;
     let expected = RecordEvent::Stored(name("w/n"), Record::new(vec![7; 512 * 1024], version));
@@ -412,7 +456,8 @@ async fn poll_and_drop(events: &mut Box<dyn RecordEvents>, times: usize) -> Opti
     None
 }
 
-pub(crate) async fn a_dropped_call_for_the_next_change_loses_nothing(pair: Pair) -> Outcome {
+async fn a_dropped_call_for_the_next_change_loses_nothing(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut events = records(&pair.b).watch(children("w")).await?;
     let (mut versions, mut seen) = (Vec::new(), Vec::new());
     for at in 0..100 {
@@ -430,10 +475,11 @@ pub(crate) async fn a_dropped_call_for_the_next_change_loses_nothing(pair: Pair)
     Ok(())
 }
 
-pub(crate) async fn a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours(
-    pair: Pair,
+async fn a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours(
+    shared: Shared,
 ) -> Outcome {
-    let ticket = hold(&pair.a, "job", LONG).await?;
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold(&pair.a, "job", HOUR).await?;
     let ending = |value: &str| Ending::storing(put("job", value));
     assert_eq!(pair.a.release(ticket.clone(), ending("done")).await?, Released::Released);
     assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("done"));
@@ -446,20 +492,23 @@ pub(crate) async fn a_record_is_stored_with_a_release_only_if_the_lease_was_stil
     Ok(())
 }
 
-pub(crate) async fn a_waiter_that_leaves_the_queue_stores_nothing(pair: Pair) -> Outcome {
-    let holder = hold(&pair.a, "job", LONG).await?;
+async fn a_waiter_that_leaves_the_queue_stores_nothing(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let holder = hold(&pair.a, "job", HOUR).await?;
     let waiter = Ticket::new(name("job"), Mode::Exclusive);
-    let mut claim = Claim::new(waiter.clone(), Owner::new("waiter"), LONG);
+    let mut claim = Claim::new(waiter.clone(), Owner::new("waiter"), HOUR);
     claim.stance = Stance::Wait { until: Moment::NEVER };
     assert!(matches!(pair.b.acquire(claim).await?, Verdict::Busy(_)));
     let ending = Ending::storing(put("job", "never"));
     assert_eq!(pair.b.release(waiter, ending).await?, Released::Released);
     assert_eq!(load(&pair.b, "job").await?, None);
-    pair.a.release(holder, Ending::new()).await.map(drop)
+    pair.a.release(holder, Ending::new()).await?;
+    Ok(())
 }
 
-pub(crate) async fn an_ending_that_cannot_be_stored_releases_nothing(pair: Pair) -> Outcome {
-    let ticket = hold(&pair.a, "job", LONG).await?;
+async fn an_ending_that_cannot_be_stored_releases_nothing(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold(&pair.a, "job", HOUR).await?;
     for bad in [
         put("job", "x").expecting(Expect::Absent),
         bound("job", &ticket),
@@ -472,9 +521,10 @@ pub(crate) async fn an_ending_that_cannot_be_stored_releases_nothing(pair: Pair)
     Ok(())
 }
 
-pub(crate) async fn a_grant_brings_the_record_of_its_name(pair: Pair) -> Outcome {
+async fn a_grant_brings_the_record_of_its_name(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let ask = |ticket: &Ticket, wait: bool| {
-        let mut claim = Claim::new(ticket.clone(), Owner::new("test"), LONG);
+        let mut claim = Claim::new(ticket.clone(), Owner::new("test"), HOUR);
         claim.load = true;
         if wait {
             claim.stance = Stance::Wait { until: Moment::NEVER };
@@ -482,7 +532,7 @@ pub(crate) async fn a_grant_brings_the_record_of_its_name(pair: Pair) -> Outcome
         claim
     };
     let (first, second) =
-        (hold(&pair.a, "job", LONG).await?, Ticket::new(name("job"), Mode::Exclusive));
+        (hold(&pair.a, "job", HOUR).await?, Ticket::new(name("job"), Mode::Exclusive));
     pair.a.release(first, Ending::storing(put("job", "1"))).await?;
     let third = Ticket::new(name("job"), Mode::Exclusive);
     let Verdict::Granted(grant) = pair.b.acquire(ask(&second, false)).await? else {
@@ -501,56 +551,12 @@ pub(crate) async fn a_grant_brings_the_record_of_its_name(pair: Pair) -> Outcome
     Ok(())
 }
 
-pub(crate) async fn a_value_that_is_too_large_is_refused_with_the_limit(pair: Pair) -> Outcome {
+async fn a_value_that_is_too_large_is_refused_with_the_limit(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     store(&pair.a, Store::put(name("n"), vec![1; 1024 * 1024])).await?;
     let error = records(&pair.a).store(Store::put(name("n"), vec![1; 1024 * 1024 + 1])).await;
     let error = error.expect_err("too large");
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("at most 1048576 (1 MiB)"), "{error}");
     Ok(())
-}
-
-macro_rules! on_every_engine {
-    ($($check:ident),* $(,)?) => {
-        mod memory {
-            $(#[tokio::test]
-            async fn $check() -> super::Outcome {
-                super::$check(super::Pair::memory().await?).await
-            })*
-        }
-
-        mod sqlite {
-            $(#[tokio::test]
-            async fn $check() -> super::Outcome {
-                super::$check(super::Pair::sqlite().await?).await
-            })*
-        }
-    };
-}
-
-on_every_engine! {
-    racing_writers_lose_no_update,
-    a_write_that_expects_something_else_is_told_what_is_there,
-    a_version_is_never_used_twice,
-    a_value_goes_when_its_time_is_up_and_watchers_hear_of_it,
-    a_new_value_has_a_time_of_its_own,
-    a_bound_record_goes_with_the_release,
-    a_bound_record_goes_when_the_lease_expires,
-    a_bound_record_stays_for_as_long_as_its_lease_is_renewed,
-    a_bound_record_goes_with_an_eviction,
-    a_record_that_was_written_anew_outlives_the_old_lease,
-    adding_is_atomic_over_all_clients,
-    a_sum_that_does_not_fit_changes_nothing,
-    a_list_has_what_is_below_the_path_and_not_too_deep,
-    a_long_list_comes_in_pages,
-    a_heavy_page_ends_early,
-    a_watcher_sees_every_change_in_order,
-    a_watcher_that_lags_far_behind_is_told_to_load_again,
-    a_large_value_is_watched_too,
-    a_dropped_call_for_the_next_change_loses_nothing,
-    a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours,
-    a_waiter_that_leaves_the_queue_stores_nothing,
-    an_ending_that_cannot_be_stored_releases_nothing,
-    a_grant_brings_the_record_of_its_name,
-    a_value_that_is_too_large_is_refused_with_the_limit,
 }
