@@ -83,9 +83,13 @@ impl Error {
         self.edit(|inner| inner.cause = Some(cause.to_string()))
     }
 
-    /// The same error with one more fact: where it happened, to what.
+    /// The same error with one more fact: where it happened, to what. What was
+    /// said closer to the fault stays.
     #[must_use]
     pub fn with(self, key: &'static str, value: impl fmt::Display) -> Self {
+        if self.0.context.iter().any(|(known, _)| *known == key) {
+            return self;
+        }
         self.edit(|inner| inner.context.push((key, value.to_string())))
     }
 
@@ -178,5 +182,6 @@ mod tests {
         let second = first.clone().with("name", "x");
         assert_eq!(first.to_string(), "no");
         assert_eq!(second.to_string(), "no (name: x)");
+        assert_eq!(second.with("name", "y").to_string(), "no (name: x)", "said once");
     }
 }

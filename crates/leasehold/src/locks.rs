@@ -210,8 +210,11 @@ impl Locks {
     /// # Errors
     ///
     /// The engine's error if it cannot be reached.
-    pub async fn evict(&self, eviction: Eviction) -> Result<Evicted> {
+    pub async fn evict(&self, mut eviction: Eviction) -> Result<Evicted> {
         let locks = self.routed(eviction.name.as_str());
+        if !std::ptr::eq(locks, self) {
+            eviction.name = locks.name(eviction.name.as_str())?;
+        }
         locks.at_home(locks.client.core.engine.evict(eviction)).await
     }
 

@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use leasehold::engine::{Eviction, Target};
 use leasehold::{Locks, Predecessor, Released, Standing, TestClock};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -120,6 +121,18 @@ async fn a_paused_clock_of_the_user_does_not_end_a_wait() -> Outcome {
     }
     drop(guard);
     waiter.await.expect("no panic").map(drop)
+}
+
+#[tokio::test]
+async fn an_eviction_follows_the_route_of_its_name() -> Outcome {
+    let (safe, fast) = (Locks::memory(), Locks::memory().namespace("fast")?);
+    let locks = safe.route("cache/", &fast);
+    let guard = locks.mutex("cache/42").lock().await?;
+    let name = locks.name("cache/42")?;
+    let evicted = locks.evict(Eviction::new(name, Target::All, "ops", "stuck")?).await?;
+    assert_eq!(evicted.leases.len(), 1);
+    assert!(matches!(guard.lost().await, Standing::Lost(leasehold::Loss::Evicted { .. })));
+    Ok(())
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn clocks(ledger: &Ledger<'_>) -> Trial<Option<Finding>> {
 fn clients(ledger: &Ledger<'_>) -> Vec<Finding> {
     let all = ledger.roster.clients().unwrap_or_default();
     let dead = all.iter().filter(|client| ledger.roster.life(**client) == Life::Dead).count();
-    let count = format!("{} clients, {dead} of them dead", all.len());
+    let count = format!("clients: {}, of them dead: {dead}", all.len());
     let advice =
         "nothing has to be done: the dead are cleared away when their leases are asked for";
     let mut found = vec![Finding::new(Severity::Note, count, advice)];
