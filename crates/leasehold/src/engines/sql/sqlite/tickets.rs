@@ -23,6 +23,15 @@ struct Entry {
     bell: Option<Arc<Notify>>,
 }
 
+/// The session of a ticket, and whether it is known to be held.
+pub(super) type Known = Option<(SessionId, bool)>;
+
+impl Entry {
+    fn known(&self) -> Known {
+        (self.session != 0).then(|| (self.session, matches!(self.phase, Phase::Held)))
+    }
+}
+
 /// Where a ticket stands.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Phase {
@@ -99,10 +108,14 @@ impl Tickets {
     }
 
     /// The session of a ticket and whether it is held, as far as known.
-    pub(super) fn session(&self, id: LeaseId) -> Option<(SessionId, bool)> {
+    pub(super) fn session(&self, id: LeaseId) -> Known {
+        self.map().get(&id).and_then(Entry::known)
+    }
+
+    /// The same for many, at one go.
+    pub(super) fn known(&self, ids: impl Iterator<Item = LeaseId>) -> Vec<Known> {
         let map = self.map();
-        let entry = map.get(&id).filter(|entry| entry.session != 0)?;
-        Some((entry.session, matches!(entry.phase, Phase::Held)))
+        ids.map(|id| map.get(&id).and_then(Entry::known)).collect()
     }
 
     /// Whether any ticket lives by this session.

@@ -252,3 +252,22 @@ async fn listings_come_in_pages() {
     assert!(!second.more && second.names[0].name.as_str() == "b/3");
     assert!(second.names[0].is_busy());
 }
+
+#[tokio::test]
+async fn a_renewal_of_other_tickets_does_not_swallow_an_eviction() {
+    let rig = Rig::new();
+    let (a, b) = (rig.open().await, rig.open().await);
+    let mut heard = b.events();
+    let (evicted, kept) = (ticket("evicted"), ticket("kept"));
+    take(&b, &evicted).await;
+    take(&b, &kept).await;
+    b.listener.abort();
+    tokio::task::yield_now().await;
+    let eviction = Eviction::new(evicted.name.clone(), Target::All, "root", "stuck").unwrap();
+    a.evict(eviction).await.unwrap();
+    let answers = b.renew(vec![Refresh::new(kept.clone(), TTL)]).await;
+    assert!(matches!(answers[..], [Renewal::Held { .. }]), "{answers:?}");
+    let answers = b.renew(vec![Refresh::new(evicted.clone(), TTL)]).await;
+    assert!(matches!(answers[..], [Renewal::Gone]), "{answers:?}");
+    assert!(matches!(heard.next().await, Some(Event::TicketLost(id, _)) if id == evicted.id));
+}

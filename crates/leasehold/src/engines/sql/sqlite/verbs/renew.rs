@@ -7,7 +7,7 @@ use super::super::bell::Why;
 use super::super::fault::Trial;
 use super::super::job::Act;
 use super::super::ledger::{Ledger, int};
-use super::super::tickets::{Outlook, Tickets};
+use super::super::tickets::{Known, Outlook, Tickets};
 use crate::claim::{LeaseId, Place, Refresh, Renewal};
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ pub(in super::super) struct Renew {
     seats: Vec<SessionId>,
 }
 
-/// The answers, and the tickets that were taken away meanwhile.
+/// The answers, and all tickets that were taken away meanwhile.
 pub(in super::super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, Why)>);
 
 impl Renew {
@@ -30,11 +30,11 @@ impl Renew {
     }
 
     /// Extends every session that our tickets live by, once.
-    fn extend(&mut self, ledger: &mut Ledger<'_>) -> Trial<()> {
+    fn extend(&mut self, ledger: &mut Ledger<'_>, known: &[Known]) -> Trial<()> {
         let mut longest: HashMap<SessionId, Duration> = HashMap::new();
-        for refresh in &self.tickets {
-            if let Some((session, _)) = ledger.tickets.session(refresh.ticket.id) {
-                let ttl = longest.entry(session).or_default();
+        for (refresh, known) in self.tickets.iter().zip(known) {
+            if let Some((session, _)) = known {
+                let ttl = longest.entry(*session).or_default();
                 *ttl = refresh.ttl.max(*ttl);
             }
         }
@@ -56,12 +56,15 @@ impl Renew {
         Ok(left)
     }
 
-    fn answer(&mut self, ledger: &mut Ledger<'_>, at: usize) -> Trial<(SessionId, Renewal)> {
-        let id = self.tickets[at].ticket.id;
-        if self.lost.contains_key(&id) {
+    fn answer(
+        &mut self,
+        ledger: &mut Ledger<'_>,
+        at: usize,
+        known: Known,
+    ) -> Trial<(SessionId, Renewal)> {
+        if self.lost.contains_key(&self.tickets[at].ticket.id) {
             return Ok((0, Renewal::Gone));
         }
-        let known = ledger.tickets.session(id);
         let Some((session, true)) = known else { return self.ask_by_name(ledger, at) };
         let left = self.left.get(&session).copied().flatten();
         let held = |ttl| Renewal::Held { ttl, sent_at: ledger.now };
@@ -101,15 +104,16 @@ impl Act for Renew {
     }
 
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Renewed> {
-        self.extend(ledger)?;
+        let known = ledger.tickets.known(self.tickets.iter().map(|refresh| refresh.ticket.id));
+        self.extend(ledger, &known)?;
         let mut answers = Vec::with_capacity(self.tickets.len());
-        for at in 0..self.tickets.len() {
-            let (session, answer) = self.answer(ledger, at)?;
+        for (at, known) in known.into_iter().enumerate() {
+            let (session, answer) = self.answer(ledger, at, known)?;
             self.seats.push(session);
             answers.push(answer);
         }
-        let ours: HashSet<_> = self.tickets.iter().map(|refresh| refresh.ticket.id).collect();
-        Ok((answers, self.lost.drain().filter(|(id, _)| ours.contains(id)).collect()))
+        // Also those of our tickets that were not asked for: their rows are gone.
+        Ok((answers, self.lost.drain().collect()))
     }
 
     fn settle(&mut self, answer: Result<&Renewed, &Error>, tickets: &Tickets) {
