@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::Renewal;
+use crate::claim::{Refresh, Renewal};
 use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
@@ -27,21 +27,31 @@ pub(crate) async fn run(core: Arc<Core>) {
 
 fn look(core: &Arc<Core>) {
     let now = core.clock.now();
-    let mut batch = Vec::new();
+    let (mut batch, mut asked) = (Vec::new(), Vec::new());
     for hold in core.schedule.take_due(now) {
         match over(&hold, now) {
             Some(loss) => core.lose(&hold, loss),
-            None if hold.try_turn() => batch.push(hold),
+            None if hold.try_turn() => {
+                asked.push(prepare(core, &hold, now));
+                batch.push(hold);
+            }
             None => core.schedule.keep(&hold),
         }
     }
     if !batch.is_empty() {
-        let held = batch.iter().filter(|hold| hold.is_held());
-        held.for_each(|hold| core.observer.renewing(hold, now));
-        // While the request is under way the deadlines still count.
-        batch.iter().for_each(|hold| core.schedule.keep(hold));
-        core.home.spawn(renew(Arc::clone(core), batch));
+        core.home.spawn(renew(Arc::clone(core), batch, asked));
     }
+}
+
+/// All that one hold needs before its renewal leaves, while it is at hand: a
+/// hundred thousand of them fit no cache, and one round is cheaper than three.
+fn prepare(core: &Core, hold: &Arc<Hold>, now: Moment) -> Refresh {
+    if hold.is_held() {
+        core.observer.renewing(hold, now);
+    }
+    // While the request is under way the deadline still counts.
+    core.schedule.keep(hold);
+    hold.refresh(hold.ttl())
 }
 
 fn over(hold: &Hold, now: Moment) -> Option<Loss> {
@@ -51,8 +61,7 @@ fn over(hold: &Hold, now: Moment) -> Option<Loss> {
     Some(if now >= hold.must_end_at() { Loss::MaxHold } else { Loss::Expired })
 }
 
-async fn renew(core: Arc<Core>, batch: Vec<Arc<Hold>>) {
-    let asked = batch.iter().map(|hold| hold.refresh(hold.ttl())).collect();
+async fn renew(core: Arc<Core>, batch: Vec<Arc<Hold>>, asked: Vec<Refresh>) {
     let mut answers = core.engine.renew(asked).await.into_iter();
     for hold in batch {
         let answer = answers.next().unwrap_or_else(no_answer);
