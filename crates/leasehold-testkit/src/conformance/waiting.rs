@@ -196,9 +196,9 @@ async fn take(mutex: Lockable) -> Outcome {
     Ok(())
 }
 
-/// Beside the renewal that a lease gets when it is handed over.
+/// A claim and a release each, and no renewal: all requests count.
 async fn a_hand_over_costs_two_requests(store: Store) -> Outcome {
-    const TASKS: u64 = 200;
+    const TASKS: u64 = 1000;
     let requests = Requests::default();
     let (locks, _below) = store.open_twisted(requests.clone()).await?;
     let mutex = locks.mutex("n").ttl(HOUR);
@@ -207,7 +207,8 @@ async fn a_hand_over_costs_two_requests(store: Store) -> Outcome {
     queued(&mutex, 1).await?;
     guard.release().await?;
     serve_all(waiters).await?;
-    let (sent, most) = (requests.turns(), 2 * TASKS + 2 + TASKS / 20);
+    // Those of the first holder; a look that crossed a hand-over; nothing more.
+    let (sent, most) = (requests.count(), 2 * TASKS + 2 + TASKS / 100);
     ensure!(sent <= most, "{sent} requests for {TASKS} hand-overs; {most} would do");
     Ok(())
 }

@@ -28,7 +28,8 @@ pub(super) type Known = Option<(SessionId, bool)>;
 
 impl Entry {
     fn known(&self) -> Known {
-        (self.session != 0).then(|| (self.session, matches!(self.phase, Phase::Held)))
+        let held = matches!(self.phase, Phase::Held);
+        (self.session != 0).then_some((self.session, held))
     }
 }
 
