@@ -183,10 +183,7 @@ impl Guard {
         let core = Arc::clone(&self.tenancy.core);
         let hold = Arc::clone(self.hold());
         let home = core.home.clone();
-        let extended = Errand::new(home, |parcel| async move {
-            parcel.put(extend(&core, &hold, ttl).await);
-        });
-        extended.await
+        Errand::of(home, async move { extend(&core, &hold, ttl).await }).await
     }
 
     /// Turns a write lease into a read lease without letting go; waiting
@@ -206,10 +203,7 @@ impl Guard {
         let core = Arc::clone(&self.tenancy.core);
         let hold = Arc::clone(self.hold());
         let home = core.home.clone();
-        let converted = Errand::new(home, |parcel| async move {
-            parcel.put(convert(&core, &hold, to).await);
-        });
-        converted.await
+        Errand::of(home, async move { convert(&core, &hold, to).await }).await
     }
 
     /// Gives the lease back and says what was found. One of several guards of
@@ -272,21 +266,21 @@ async fn extend(core: &Arc<Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()>
 
 async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
     hold.turn().await;
-    let converted = core.engine.convert(hold.ticket(), to).await;
-    if let Ok(Renewal::Held { .. }) = converted
-        && let Some(from) = hold.set_mode(to)
-    {
-        core.observer.converted(hold, from);
-    }
-    let refused = converted.as_ref().err().cloned();
-    let answer = converted.unwrap_or_else(Renewal::Unknown);
-    match refused {
+    match core.engine.convert(hold.ticket(), to).await {
         // Refused, not failed: the lease is as it was.
-        Some(error) if error.outcome() == Outcome::NotApplied => {
+        Err(error) if error.outcome() == Outcome::NotApplied => {
             hold.end_turn();
             Err(error)
         }
-        _ => conclude(core, hold, answer),
+        Err(error) => conclude(core, hold, Renewal::Unknown(error)),
+        Ok(answer) => {
+            if let Renewal::Held { .. } = answer
+                && let Some(from) = hold.set_mode(to)
+            {
+                core.observer.converted(hold, from);
+            }
+            conclude(core, hold, answer)
+        }
     }
 }
 

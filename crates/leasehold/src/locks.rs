@@ -255,10 +255,7 @@ impl Locks {
     /// `TimedOut` if something was still on its way.
     pub async fn shutdown(&self, limit: Duration) -> Result<()> {
         let core = Arc::clone(&self.client.core);
-        Errand::new(core.home.clone(), |parcel| async move {
-            parcel.put(shut_down(&core, limit).await);
-        })
-        .await
+        Errand::of(core.home.clone(), async move { shut_down(&core, limit).await }).await
     }
 
     /// The owner of this handle, or a fresh one with its label: host, process
@@ -342,7 +339,7 @@ impl Locks {
     ) -> Result<T> {
         self.client.check()?;
         let home = self.client.core.home.clone();
-        Errand::new(home, |parcel| async move { parcel.put(task.await) }).await
+        Errand::of(home, task).await
     }
 }
 

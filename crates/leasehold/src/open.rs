@@ -119,8 +119,5 @@ fn layered(engine: Arc<dyn Engine>, retry: Retry) -> Arc<dyn Engine> {
 
 /// Engines keep connections and tasks, and these belong on home.
 async fn open_at_home(home: &Home, row: &'static Row, url: Url) -> Result<Arc<dyn Engine>> {
-    let opened = Errand::new(home.handle().clone(), |parcel| async move {
-        parcel.put((row.open)(url).await);
-    });
-    opened.await
+    Errand::of(home.handle().clone(), async move { (row.open)(url).await }).await
 }

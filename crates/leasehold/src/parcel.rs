@@ -132,6 +132,11 @@ impl<T: Send + 'static> Errand<T> {
         let task: BoxFuture<()> = Box::pin(task(Arc::clone(&parcel)));
         Self { task: Some(task), parcel, home }
     }
+
+    /// An errand whose result is what `task` comes to.
+    pub(crate) fn of(home: Handle, task: impl Future<Output = T> + Send + 'static) -> Self {
+        Self::new(home, |parcel| async move { parcel.put(task.await) })
+    }
 }
 
 impl<T> Future for Errand<T> {

@@ -5,10 +5,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is the user's side: it spawns and blocks")]
 
+mod util;
+
 use std::time::Duration;
 
 use leasehold::engine::{Eviction, Target};
 use leasehold::{Locks, Predecessor, Released, Standing, TestClock};
+use util::block_on;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -164,22 +167,4 @@ fn a_runtime_whose_workers_are_all_blocked_keeps_its_lease() {
         assert!(guard.deadline() > deadline, "renewed meanwhile");
         guard.check().expect("still ours");
     });
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(std::thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
-    let mut cx = std::task::Context::from_waker(&waker);
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future.as_mut().poll(&mut cx) {
-            std::task::Poll::Ready(value) => return value,
-            std::task::Poll::Pending => std::thread::park(),
-        }
-    }
 }

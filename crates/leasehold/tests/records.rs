@@ -4,11 +4,14 @@
 //! suite of the testkit.
 #![cfg(all(feature = "sqlite", feature = "records"))]
 
+mod util;
+
 use std::time::Duration;
 
 use leasehold::{Change, Error, ErrorKind, Locks, TestClock, Watch};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
+use util::block_on;
 
 type Outcome = Result<(), Error>;
 
@@ -189,22 +192,4 @@ fn futures_need_no_runtime_around_them() {
     assert_eq!(stored.map(|it| it.value), Some(1));
     let change = block_on(watch.next()).expect("a value");
     assert!(matches!(change, Some(Change::Stored(_, it)) if it.value == 1));
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(std::thread::Thread);
-    impl std::task::Wake for Unpark {
-        fn wake(self: std::sync::Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
-    let mut cx = std::task::Context::from_waker(&waker);
-    let mut future = std::pin::pin!(future);
-    loop {
-        match future.as_mut().poll(&mut cx) {
-            std::task::Poll::Ready(value) => return value,
-            std::task::Poll::Pending => std::thread::park(),
-        }
-    }
 }

@@ -101,7 +101,8 @@ impl Answer {
                 Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place }))
             }
             Self::OtherKind(other) => Err(Error::invalid(format!(
-                "the name is in use as another kind of lock ({other}); use one kind per name"
+                "the name is in use as {other}, which does not mix with other kinds of lock: \
+                 use another name, or the same kind of lock everywhere"
             ))),
             other => Err(other.out_of_place()),
         }

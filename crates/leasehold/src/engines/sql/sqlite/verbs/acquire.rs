@@ -4,10 +4,10 @@ use super::super::fault::Trial;
 use super::super::job::Act;
 use super::super::ledger::{Ledger, Page};
 use super::super::tickets::{Outlook, Tickets};
-use crate::claim::{Busy, Claim, Grant, Mode, Place, Stance, Ticket, Verdict};
+use crate::claim::{Busy, Claim, Grant, Place, Stance, Ticket, Verdict};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// A waiter this close to the front watches the holders itself; those behind
 /// it watch only whoever is before them.
@@ -64,8 +64,7 @@ impl Acquire {
                 let place = left.map(|left| Place::new(left, now));
                 Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place }))
             }
-            Answer::OtherKind(other) => Err(other_kind(self.ticket(), other).into()),
-            _ => Err(Error::new(ErrorKind::Unexpected, "a claim got no verdict").into()),
+            refused => Ok(refused.into_verdict(now)?),
         }
     }
 }
@@ -129,13 +128,4 @@ pub(in super::super) fn outlook(
         }
     }
     Ok(Outlook { look_at, blockers })
-}
-
-fn other_kind(ticket: &Ticket, other: Mode) -> Error {
-    let message = format!(
-        "the name is in use as {other}, which does not mix with {}: use another name, \
-         or the same kind of lock everywhere",
-        ticket.mode
-    );
-    Error::invalid(message).with("engine", "sqlite").with("name", &ticket.name)
 }
