@@ -8,9 +8,19 @@ use crate::util::{TestCommand, World, eventually, state_of};
 
 /// `leasehold ARGS` on a terminal; `ARGS` as a shell reads them.
 pub(crate) fn on_terminal(world: &World, args: &str) -> TestCommand {
+    typed(world, &format!("{} {args}", env!("CARGO_BIN_EXE_leasehold")))
+}
+
+/// With no shell between the terminal and the command.
+pub(crate) fn on_terminal_itself(world: &World, args: &str) -> TestCommand {
+    typed(world, &format!("exec {} {args}", env!("CARGO_BIN_EXE_leasehold")))
+}
+
+/// The shell is the same everywhere, whatever the user's is.
+fn typed(world: &World, line: &str) -> TestCommand {
     let mut script = Command::new("script");
-    script.args(["-qec", &format!("{} {args}", env!("CARGO_BIN_EXE_leasehold")), "/dev/null"]);
-    world.command(script).env("TERM", "xterm")
+    script.args(["-qec", line, "/dev/null"]);
+    world.command(script).env("TERM", "xterm").env("SHELL", "/bin/sh")
 }
 
 #[test]

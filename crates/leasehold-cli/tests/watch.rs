@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::terminal::on_terminal;
+use crate::terminal::{on_terminal, on_terminal_itself};
 use crate::util::{Running, World, eventually};
 
 const OFTEN: [&str; 2] = ["--every", "100ms"];
@@ -111,7 +111,8 @@ fn the_view_is_redrawn_in_place_and_ends_with_q() {
 #[test]
 fn the_view_ends_with_an_interrupt() {
     let world = World::new();
-    let (view, keyboard) = on_terminal(&world, "watch").with_keyboard();
+    // In place of the shell: dash would answer the interrupt with a code of its own.
+    let (view, keyboard) = on_terminal_itself(&world, "watch").with_keyboard();
     let view = view.start();
     eventually("it is there", || view.out().contains("q to quit"));
     keyboard.type_in("\x03");
