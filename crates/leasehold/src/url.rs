@@ -9,6 +9,9 @@ pub(crate) struct Url {
     pub(crate) scheme: String,
     /// What stands between the scheme and the options.
     pub(crate) rest: String,
+    /// The same, not decoded: where a part of it may contain its separators.
+    #[cfg(feature = "redis")]
+    pub(crate) raw: String,
     pub(crate) options: Options,
 }
 
@@ -19,7 +22,13 @@ impl Url {
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let options = Options::parse(query)?;
-        Ok(Self { scheme: scheme.to_ascii_lowercase(), rest: decode(rest)?, options })
+        Ok(Self {
+            scheme: scheme.to_ascii_lowercase(),
+            rest: decode(rest)?,
+            #[cfg(feature = "redis")]
+            raw: rest.to_owned(),
+            options,
+        })
     }
 }
 
@@ -50,7 +59,7 @@ impl Options {
     }
 
     /// A time span: a number with `ms`, `s`, `m` or `h`.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "redis"))]
     pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>> {
         let Some(text) = self.get(key)? else { return Ok(None) };
         let wrong =

@@ -1,6 +1,8 @@
 //! The engines, one row each.
 
 pub(crate) mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "sqlite")]
 mod sql;
 
@@ -17,6 +19,8 @@ type Opened = BoxFuture<Result<Arc<dyn Engine>>>;
 /// What has to be known of an engine before it is opened.
 pub(crate) struct Row {
     pub(crate) scheme: &'static str,
+    /// Other schemes of the same engine: other ways to reach it.
+    pub(crate) ways: &'static [&'static str],
     /// Whether its feature is on.
     pub(crate) built: bool,
     /// The options it takes in its URL.
@@ -24,10 +28,25 @@ pub(crate) struct Row {
     pub(crate) open: fn(Url) -> Opened,
 }
 
-static TABLE: [Row; 2] = [
-    Row { scheme: "memory", built: true, options: &[], open: open_memory },
+static TABLE: [Row; 3] = [
+    Row { scheme: "memory", ways: &[], built: true, options: &[], open: open_memory },
+    Row {
+        scheme: "redis",
+        ways: &[
+            "rediss",
+            "redis+unix",
+            "redis+sentinel",
+            "rediss+sentinel",
+            "redis+cluster",
+            "rediss+cluster",
+        ],
+        built: cfg!(feature = "redis"),
+        options: &["layout", "wake", "connect", "timeout"],
+        open: open_redis,
+    },
     Row {
         scheme: "sqlite",
+        ways: &[],
         built: cfg!(feature = "sqlite"),
         options: &["busy", "poll", "create_parent"],
         open: open_sqlite,
@@ -36,13 +55,19 @@ static TABLE: [Row; 2] = [
 
 /// The engine of a scheme.
 pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
-    let Some(row) = TABLE.iter().find(|row| row.scheme == scheme) else {
+    let Some(row) = TABLE.iter().find(|row| row.answers_to(scheme)) else {
         return Err(Error::invalid(format!("an engine URL starts with one of {}", schemes())));
     };
     if row.built {
         return Ok(row);
     }
-    Err(not_built(scheme))
+    Err(not_built(row.scheme))
+}
+
+impl Row {
+    fn answers_to(&self, scheme: &str) -> bool {
+        self.scheme == scheme || self.ways.contains(&scheme)
+    }
 }
 
 fn not_built(scheme: &str) -> Error {
@@ -78,4 +103,14 @@ fn open_sqlite(url: Url) -> Opened {
 #[cfg(not(feature = "sqlite"))]
 fn open_sqlite(_: Url) -> Opened {
     Box::pin(std::future::ready(Err(not_built("sqlite"))))
+}
+
+#[cfg(feature = "redis")]
+fn open_redis(url: Url) -> Opened {
+    Box::pin(async move { redis::open(&url, Clock::System).await })
+}
+
+#[cfg(not(feature = "redis"))]
+fn open_redis(_: Url) -> Opened {
+    Box::pin(std::future::ready(Err(not_built("redis"))))
 }
