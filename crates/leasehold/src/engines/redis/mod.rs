@@ -7,6 +7,8 @@ mod address;
 mod link;
 mod native;
 mod script;
+#[cfg(test)]
+mod server;
 mod settings;
 
 use std::sync::Arc;
