@@ -15,9 +15,10 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 2] = [
+    pub const ALL: [Self; 3] = [
         Self { name: "memory", store: Store::memory },
         Self { name: "sqlite", store: Store::sqlite },
+        Self { name: "redis_string", store: || Store::redis("layout=string&key=lock:{name}") },
     ];
 
     /// Its word: URL scheme, feature and doc page.

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::check::Outcome;
 use super::recipe::{Client, DRAINER, PERMITS, Recipe};
+use crate::server::Server;
 use crate::twist::{Plain, Twist, Twisted};
 
 /// A store that nobody else uses, and a folder beside it for scratch files.
@@ -20,6 +21,7 @@ pub struct Store {
     drained: Option<Guard>,
     // Dropped last: clients end before their store does.
     folder: TempDir,
+    server: Option<Server>,
 }
 
 /// How a client gets to it.
@@ -51,7 +53,24 @@ impl Store {
         let home = folder.path().join("store");
         std::fs::create_dir(&home)?;
         let way = Way::Url(format!("sqlite:{}", home.join("locks.db").display()));
-        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, server: None })
+    }
+
+    /// A Redis of its own, opened with these options.
+    ///
+    /// # Errors
+    ///
+    /// When there is no `redis-server`, or no room for a scratch folder.
+    pub fn redis(options: &str) -> Outcome<Self> {
+        let (server, folder) = (Server::redis()?, TempDir::new()?);
+        let way = Way::Url(format!("{}?{options}", server.url()));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, server: Some(server) })
+    }
+
+    /// The server behind it, where it has one of its own.
+    #[must_use]
+    pub const fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
     }
 
     /// A store behind this engine; every client shares it.
@@ -61,7 +80,7 @@ impl Store {
     /// When there is no room for its scratch folder.
     pub fn over(engine: Arc<dyn Engine>) -> Outcome<Self> {
         let (way, folder) = (Way::Engine(engine), TempDir::new()?);
-        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, server: None })
     }
 
     /// The same store, where `recipe` plays the mutex.

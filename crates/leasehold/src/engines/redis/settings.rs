@@ -16,6 +16,20 @@ const PORT: u16 = 6379;
 pub(super) enum Layout {
     /// Our own: every mode, queue, hand-over, fence.
     Native,
+    /// A token in a string, as many libraries have it.
+    String,
+    /// Redisson's.
+    Redisson,
+}
+
+impl Layout {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::String => "string",
+            Self::Redisson => "redisson",
+        }
+    }
 }
 
 /// How a waiter learns that its turn has come.
@@ -79,7 +93,9 @@ fn number<N: std::str::FromStr>(text: &str, what: &str, otherwise: N) -> Result<
 fn layout(options: &Options) -> Result<Layout> {
     match options.get("layout")? {
         None | Some("native") => Ok(Layout::Native),
-        Some(_) => Err(Error::invalid("option \"layout\" takes native")),
+        Some("string") => Ok(Layout::String),
+        Some("redisson") => Ok(Layout::Redisson),
+        Some(_) => Err(Error::invalid("option \"layout\" takes native, string or redisson")),
     }
 }
 

@@ -74,14 +74,16 @@ impl Link {
     pub(super) async fn call(&self, call: Call) -> Result<Reply> {
         let sent_at = self.0.clock.now();
         let mut connection = self.0.commands.clone();
-        let answer = match connection.send_packed_command(&call.by_digest()).await {
+        // An error inside a reply is a reply.
+        let answer = connection.send_packed_command(&call.by_digest()).await;
+        let answer = match answer.and_then(|value| value.extract_error()) {
             Err(error) if fault::is_forgotten(&error) => {
-                connection.send_packed_command(&call.in_full()).await
+                let answer = connection.send_packed_command(&call.in_full()).await;
+                answer.and_then(|value| value.extract_error())
             }
             answer => answer,
         };
-        // An error inside a reply is a reply.
-        let value = answer.and_then(|value| value.extract_error()).map_err(fault::error)?;
+        let value = answer.map_err(fault::error)?;
         Ok(Reply { value, sent_at })
     }
 
