@@ -4,6 +4,7 @@ use std::sync::{Mutex as Cell, PoisonError};
 use std::time::Duration;
 
 use leasehold::claim::{Claim, Ending, Refresh, Renewal, Ticket, Verdict};
+use leasehold::engine::profile::Order;
 use leasehold::engine::{BoxFuture, Listing, Page, Selector};
 use leasehold::{Guard, Released, Result};
 
@@ -21,7 +22,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(lock_within_of_a_free_name),
         check!(lock_within_of_a_busy_name).over(&Recipe::ALL),
         check!(attempts_at_a_busy_name),
-        check!(fair_lock_of_a_busy_name),
+        check!(fair_lock_of_a_busy_name).when(|p| p.order == Order::Fifo),
         check!(try_lock_of_a_free_name).over(&Recipe::ALL),
         check!(try_lock_of_a_busy_name),
         check!(release_of_a_held_name),

@@ -15,10 +15,17 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 7] = [
         Self { name: "memory", store: Store::memory },
         Self { name: "sqlite", store: Store::sqlite },
         Self { name: "redis_string", store: || Store::redis("layout=string&key=lock:{name}") },
+        Self { name: "redisson", store: || Store::redis("layout=redisson") },
+        Self {
+            name: "redisson_fair",
+            store: || Store::redis("layout=redisson&kind=fair&fair_wait=3s"),
+        },
+        Self { name: "redisson_fenced", store: || Store::redis("layout=redisson&kind=fenced") },
+        Self { name: "redisson_spin", store: || Store::redis("layout=redisson&kind=spin") },
     ];
 
     /// Its word: URL scheme, feature and doc page.

@@ -11,6 +11,7 @@ use redis::Value;
 
 use super::values::{array, number, part, text};
 use crate::claim::{Claim, Holder, LeaseId, Mode};
+use crate::clock::wall_micros;
 use crate::engine::{Held, Queued, Status};
 use crate::error::Result;
 use crate::name::Name;
@@ -41,9 +42,10 @@ pub(super) fn about(claim: &Claim) -> String {
     format!("{mode}{SEPARATOR}{label}{SEPARATOR}{meta}")
 }
 
-/// What a waiter is called in the line.
+/// What a waiter is called in the line: who it is, since when it waits by its
+/// own host's calendar, what it says about itself.
 pub(super) fn place(id: LeaseId, about: &str) -> String {
-    format!("{}{SEPARATOR}{about}", uuid(id))
+    format!("{}{SEPARATOR}{}{SEPARATOR}{about}", uuid(id), wall_micros() / 1000)
 }
 
 struct About {
@@ -117,7 +119,7 @@ pub(super) fn status(name: Name, value: Value, stranger: Stranger) -> Result<Sta
         status.holders.push(held(&array(one)?, now, stranger)?.1);
     }
     for one in array(part(&parts, 2)?.clone())? {
-        status.waiters.push(queued(&text(&one)?, stranger));
+        status.waiters.push(queued(&text(&one)?, now, stranger));
     }
     Ok(status)
 }
@@ -154,14 +156,15 @@ fn held(parts: &[Value], now: i64, stranger: Stranger) -> Result<(Option<LeaseId
     Ok((ours, held))
 }
 
-fn queued(place: &str, stranger: Stranger) -> Queued {
-    match place.split_once(SEPARATOR) {
-        Some((_, about)) => {
-            let About { mode, label, .. } = About::read(about);
-            Queued { label, mode: mode.unwrap_or(Mode::Exclusive), waiting_for: None }
-        }
-        None => Queued { label: stranger(place).into(), mode: Mode::Exclusive, waiting_for: None },
-    }
+fn queued(place: &str, now: i64, stranger: Stranger) -> Queued {
+    let mut parts = place.splitn(3, SEPARATOR);
+    let id = parts.next().unwrap_or_default();
+    let since = parts.next().and_then(|since| since.parse::<i64>().ok());
+    let waiting_for = since.and_then(|since| millis((now - since).max(0)));
+    let about = parts.next().map(About::read);
+    let mode = about.as_ref().and_then(|about| about.mode).unwrap_or(Mode::Exclusive);
+    let label = about.map_or_else(|| stranger(id).into(), |about| about.label);
+    Queued { label, mode, waiting_for }
 }
 
 /// A time that is there, in a time that may not be.

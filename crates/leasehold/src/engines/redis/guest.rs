@@ -60,14 +60,15 @@ pub(super) trait Format: Debug + Send + Sync + 'static {
     /// Where a waiter hears that its turn may have come, if anybody tells it.
     fn channel(&self, ticket: &Ticket) -> Option<Vec<u8>>;
 
+    /// The command that publishes, or nothing; a look has no mode.
+    fn say(&self, mode: Option<Mode>) -> &'static str;
+
     fn manners(&self) -> &Manners;
 }
 
 /// How a guest behaves.
 #[derive(Debug)]
 pub(super) struct Manners {
-    /// The command that publishes, or nothing.
-    pub(super) say: &'static str,
     /// How long a fair queue keeps the place of one who does not ask.
     pub(super) queue_wait: Duration,
     /// The pauses of those whom nobody tells.
@@ -158,7 +159,7 @@ impl Inner {
         let args = [
             words.id,
             millis(words.ttl),
-            manners.say.into(),
+            self.format.say(words.mode).into(),
             take.to_string(),
             of.to_string(),
             millis(manners.queue_wait),
@@ -195,7 +196,9 @@ impl Inner {
         let (ticket, text) = (&claim.ticket, card::about(claim));
         let (wait, place) = match claim.stance {
             Stance::Try => (Duration::ZERO, String::new()),
-            Stance::Wait { .. } => (self.stay(ticket), card::place(ticket.id, &text)),
+            Stance::Wait { .. } => {
+                (self.stay(ticket), self.waits.place(ticket.id, || card::place(ticket.id, &text)))
+            }
         };
         let script = &self.format.scripts(ticket.mode).acquire;
         let words = Words { ttl: claim.ttl, wait, text, place: place.clone(), ..Words::default() };
@@ -230,7 +233,7 @@ impl Inner {
         if place.is_empty() {
             return Ok(busy);
         }
-        let pause = self.waits.in_vain(ticket.id, place, self.format.manners().pauses);
+        let pause = self.waits.in_vain(ticket.id, self.format.manners().pauses);
         busy.recheck_in = Some(if self.bell(ticket).is_some() { over } else { over.min(pause) });
         Ok(busy)
     }
@@ -279,7 +282,7 @@ impl Inner {
         let reply = self.link.call(self.about(script, &ticket, words)).await;
         if reply.is_err() && !place.is_empty() {
             // For the next try.
-            self.waits.in_vain(ticket.id, &place, self.format.manners().pauses);
+            self.waits.place(ticket.id, || place);
         }
         match number(&reply?.value)? {
             0 => Ok(Released::AlreadyLost),

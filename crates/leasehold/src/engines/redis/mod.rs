@@ -20,6 +20,7 @@ mod guest;
 mod layout;
 mod link;
 mod native;
+mod redisson;
 mod script;
 mod settings;
 mod string;
@@ -28,7 +29,7 @@ mod waits;
 
 use std::sync::Arc;
 
-use self::layout::StringOptions;
+use self::layout::{RedissonOptions, StringOptions};
 use self::link::Link;
 use self::settings::{Layout, Settings};
 use crate::clock::Clock;
@@ -47,6 +48,9 @@ pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
             let options = StringOptions::from_options(&url.options)?;
             Ok(string::open(link, options, clock).await)
         }
-        Layout::Redisson => unreachable!(),
+        Layout::Redisson => {
+            let options = RedissonOptions::from_options(&url.options, settings.wake)?;
+            Ok(redisson::open(link, options, clock).await)
+        }
     }
 }

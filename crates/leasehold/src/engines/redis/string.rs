@@ -35,7 +35,6 @@ pub(super) async fn open(link: Link, options: StringOptions, clock: Clock) -> Ar
     let mut profile = Profile::new("redis", link.endpoint());
     profile.reach = Reach::Network;
     let manners = Manners {
-        say: "",
         queue_wait: std::time::Duration::ZERO,
         pauses: options.poll,
         // A token is a secret: whoever knows it can release the lock.
@@ -65,6 +64,10 @@ impl Format for Strings {
 
     fn channel(&self, _: &Ticket) -> Option<Vec<u8>> {
         None
+    }
+
+    fn say(&self, _: Option<Mode>) -> &'static str {
+        ""
     }
 
     fn manners(&self) -> &Manners {

@@ -37,13 +37,18 @@ struct Wait {
 }
 
 impl Waits {
-    /// One more look in vain; the pause before the next.
-    pub(super) fn in_vain(&self, id: LeaseId, place: &str, pauses: Pauses) -> Duration {
+    /// Its place in line, made when it first asks.
+    pub(super) fn place(&self, id: LeaseId, make: impl FnOnce() -> String) -> String {
         let mut waits = self.waits();
-        let wait = waits.entry(id).or_insert_with(|| Wait { place: place.into(), looks: 0 });
-        let pause = pauses.after(wait.looks);
+        waits.entry(id).or_insert_with(|| Wait { place: make(), looks: 0 }).place.clone()
+    }
+
+    /// One more look in vain; the pause before the next.
+    pub(super) fn in_vain(&self, id: LeaseId, pauses: Pauses) -> Duration {
+        let mut waits = self.waits();
+        let Some(wait) = waits.get_mut(&id) else { return pauses.first };
         wait.looks += 1;
-        pause
+        pauses.after(wait.looks - 1)
     }
 
     /// It does not wait any more; the place it had in line, if it had one.
@@ -64,9 +69,10 @@ mod tests {
     fn pauses_grow_up_to_the_longest_and_never_vanish() {
         let (waits, id) = (Waits::default(), LeaseId::random());
         let pauses = Pauses::millis(10, 250);
+        waits.place(id, || "here".into());
         for look in 0..40 {
             let whole = Duration::from_millis(10 << look.min(5)).min(pauses.longest);
-            let pause = waits.in_vain(id, "here", pauses);
+            let pause = waits.in_vain(id, pauses);
             assert!(pause <= whole && pause >= whole / 2, "{pause:?} at look {look}");
         }
         assert_eq!(waits.over(id), "here");
