@@ -5,6 +5,8 @@
 
 mod link;
 mod native;
+#[cfg(feature = "quorum")]
+pub(in crate::engines) mod redlock;
 mod script;
 mod settings;
 
