@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ::redis::Value;
-use tokio::runtime::Handle;
 
 use self::parse::Found;
 use self::steps::Steps;
@@ -25,7 +24,7 @@ use crate::clock::Clock;
 use crate::engine::profile::{Fencing, Reach};
 use crate::engine::{BoxFuture, Finding};
 use crate::engines::quorum::node::{Answer, Mark, Node, Number, Trust, counter, inscribe};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 use crate::url::Url;
 
@@ -84,17 +83,16 @@ pub(in crate::engines) async fn open(
     let settings = Settings::from_url(url)?;
     let link = Link::open(&settings, clock.clone()).await?;
     let durable = checkup::is_durable(&link).await;
-    let way = Mutex::new(Way { link, mending: false });
     let steps = Mutex::new(Steps::default());
-    Ok(Arc::new(Server(Arc::new(Inner { way, settings, terms, clock, durable, steps }))))
+    Ok(Arc::new(Server(Arc::new(Inner { link, terms, clock, durable, steps }))))
 }
 
 #[derive(Clone, Debug)]
 struct Server(Arc<Inner>);
 
+#[derive(Debug)]
 struct Inner {
-    way: Mutex<Way>,
-    settings: Settings,
+    link: Link,
     terms: Terms,
     clock: Clock,
     /// Whether it forgets nothing that it has answered.
@@ -102,53 +100,10 @@ struct Inner {
     steps: Mutex<Steps>,
 }
 
-struct Way {
-    link: Link,
-    /// A new one is being opened.
-    mending: bool,
-}
-
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("durable", &self.durable).finish_non_exhaustive()
-    }
-}
-
 impl Server {
-    fn link(&self) -> Link {
-        self.way().link.clone()
-    }
-
-    fn way(&self) -> std::sync::MutexGuard<'_, Way> {
-        self.0.way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn call(&self, script: &'static Script, name: &Name, args: Vec<Vec<u8>>) -> Result<Value> {
         let call = Call::new(script, self.0.terms.keys(name), args);
-        let reply = self.link().call(call).await;
-        let value = reply.map(|reply| reply.value);
-        self.mend_after(value.as_ref().err());
-        value
-    }
-
-    /// A connection that failed in the middle is replaced.
-    fn mend_after(&self, error: Option<&Error>) {
-        let broken = error.is_some_and(|error| error.outcome() == Outcome::Unknown);
-        if !broken || std::mem::replace(&mut self.way().mending, true) {
-            return;
-        }
-        let server = self.clone();
-        Handle::current().spawn(async move {
-            let fresh = Link::open(&server.0.settings, server.0.clock.clone()).await;
-            let old = {
-                let mut way = server.way();
-                way.mending = false;
-                fresh.ok().map(|fresh| std::mem::replace(&mut way.link, fresh))
-            };
-            if let Some(old) = old {
-                old.close().await;
-            }
-        });
+        Ok(self.0.link.call(call).await?.value)
     }
 
     async fn lock(self, claim: Claim, floor: u64) -> Result<Answer> {
@@ -203,9 +158,7 @@ impl Server {
             let mode = word(*mode).unwrap_or_default();
             Call::new(&EXTEND, self.0.terms.keys(name), vec![text(*id), mode, millis(refresh.ttl)])
         };
-        let answers = self.link().calls(tickets.iter().map(call).collect()).await;
-        let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
-        self.mend_after(errors.last());
+        let answers = self.0.link.calls(tickets.iter().map(call).collect()).await;
         let said = |value: &Value| matches!(value, Value::Int(1));
         answers.into_iter().map(|answer| Ok(said(&answer?.value))).collect()
     }
@@ -250,13 +203,13 @@ impl Node for Server {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        let (link, quarantine) = (self.link(), self.0.terms.quarantine);
+        let (link, quarantine) = (self.0.link.clone(), self.0.terms.quarantine);
         let step = self.steps().recent(self.0.clock.now(), checkup::REMEMBERED);
         Box::pin(async move { checkup::examine(&link, quarantine, step).await })
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        let link = self.link();
+        let link = self.0.link.clone();
         Box::pin(async move {
             link.close().await;
             Ok(())
