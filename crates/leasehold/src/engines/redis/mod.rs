@@ -22,6 +22,8 @@ mod layout;
 mod link;
 mod native;
 mod redisson;
+#[cfg(feature = "quorum")]
+pub(in crate::engines) mod redlock;
 mod script;
 #[cfg(test)]
 mod server;
