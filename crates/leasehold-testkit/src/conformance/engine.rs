@@ -15,8 +15,10 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 2] = [
+    pub const ALL: [Self; 4] = [
         Self { name: "memory", store: Store::memory },
+        Self { name: "redis", store: || Store::redis("") },
+        Self { name: "redis-spin", store: || Store::redis("&wake=spin") },
         Self { name: "sqlite", store: Store::sqlite },
     ];
 
@@ -54,15 +56,24 @@ impl EngineUnderTest {
     pub fn chosen() -> Result<Vec<Self>, String> {
         match narrow::chosen() {
             None => Ok(Self::ALL.to_vec()),
-            Some(names) => names.iter().map(|name| Self::find(name)).collect(),
+            Some(names) => names
+                .iter()
+                .map(|name| Self::named(name))
+                .collect::<Result<Vec<_>, _>>()
+                .map(|found| found.concat()),
         }
     }
 
-    fn find(name: &str) -> Result<Self, String> {
+    /// The engine of this name, or all of its forms: `redis` is also
+    /// `redis-spin`.
+    fn named(name: &str) -> Result<Vec<Self>, String> {
+        let form = format!("{name}-");
+        let is_meant = |engine: &Self| engine.name == name || engine.name.starts_with(&form);
+        let found: Vec<_> = Self::ALL.into_iter().filter(is_meant).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
         let valid = Self::ALL.map(|engine| engine.name).join(", ");
-        let found = Self::ALL.into_iter().find(|engine| engine.name == name);
-        found.ok_or_else(|| {
-            format!("{}: there is no engine {name:?}; valid: {valid}", narrow::VARIABLE)
-        })
+        Err(format!("{}: there is no engine {name:?}; valid: {valid}", narrow::VARIABLE))
     }
 }

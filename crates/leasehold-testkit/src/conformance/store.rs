@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::check::Outcome;
 use super::recipe::{Client, DRAINER, PERMITS, Recipe};
+use super::shared;
 use crate::twist::{Plain, Twist, Twisted};
 
 /// A store that nobody else uses, and a folder beside it for scratch files.
@@ -52,6 +53,22 @@ impl Store {
         std::fs::create_dir(&home)?;
         let way = Way::Url(format!("sqlite:{}", home.join("locks.db").display()));
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
+    }
+
+    /// A namespace of its own on a Redis that all stores of this process share.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn redis(options: &str) -> Outcome<Self> {
+        let server = shared::url(shared::Kind::Redis)?;
+        let url = format!("{server}?namespace={}{options}", shared::namespace());
+        Ok(Self {
+            way: Way::Url(url),
+            recipe: Recipe::Mutex,
+            drained: None,
+            folder: TempDir::new()?,
+        })
     }
 
     /// A store behind this engine; every client shares it.

@@ -3,6 +3,7 @@
 //! A [`link`] reaches the deployment, whatever its shape; a layout decides which
 //! keys a lease is made of.
 
+mod address;
 mod link;
 mod native;
 mod script;
