@@ -29,8 +29,9 @@ pub(crate) struct Stage {
 }
 
 struct Set {
-    servers: Vec<Server>,
+    /// They end before their servers do.
     idle: Vec<Peer>,
+    servers: Vec<Server>,
 }
 
 /// One check on the stage: a name of its own, and who plays.
