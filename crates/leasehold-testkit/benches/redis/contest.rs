@@ -59,7 +59,7 @@ pub(crate) fn report(target: &Target, contestants: &mut [Contestant]) -> Outcome
 
 fn round(target: &Target, contestant: &mut Contestant, best: &mut Best) -> Outcome<()> {
     for (at, tasks) in [1, CROWD].into_iter().enumerate() {
-        target.reset()?;
+        target.reset_counts()?;
         match contestant.peers[0].bench(contestant.kind, tasks, SPAN) {
             Ok(measured) => {
                 best.commands[at] = target.commands()?.per(measured.ops as f64).to_string();

@@ -45,20 +45,22 @@ pub(crate) fn report(target: &Target, contestants: &mut [Contestant]) -> Outcome
 fn passes(contestant: &mut Contestant) -> Outcome<Vec<Duration>> {
     let kind = contestant.kind;
     let [mut holder, mut waiter] = contestant.peers.each_mut();
-    holder.lock(kind, "passed", LEASE, LEASE)?.ok_or("the name was free")?;
+    // A name for each kind: they keep different things under it.
+    let name = format!("passed/{kind}");
+    holder.lock(kind, &name, LEASE, LEASE)?.ok_or("the name was free")?;
     let mut samples = Vec::new();
     for _ in 0..PASSES {
-        samples.push(pass(kind, holder, waiter)?);
+        samples.push(pass(kind, &name, holder, waiter)?);
         std::mem::swap(&mut holder, &mut waiter);
     }
-    holder.unlock(kind, "passed")?;
+    holder.unlock(kind, &name)?;
     Ok(samples)
 }
 
-fn pass(kind: &str, holder: &mut Peer, waiter: &mut Peer) -> Outcome<Duration> {
-    waiter.ask(kind, "passed", LEASE, LEASE)?;
+fn pass(kind: &str, name: &str, holder: &mut Peer, waiter: &mut Peer) -> Outcome<Duration> {
+    waiter.ask(kind, name, LEASE, LEASE)?;
     std::thread::sleep(SETTLE);
-    let released = holder.unlock(kind, "passed")?.ok_or("it was held")?;
+    let released = holder.unlock(kind, name)?.ok_or("it was held")?;
     let granted = waiter.granted()?.ok_or("it was released")?;
     Ok(granted.at.saturating_sub(released))
 }
@@ -67,11 +69,11 @@ fn pass(kind: &str, holder: &mut Peer, waiter: &mut Peer) -> Outcome<Duration> {
 fn waiter(target: &Target, contestant: &mut Contestant) -> Outcome<(u64, String)> {
     let kind = contestant.kind;
     let [holder, waiter] = contestant.peers.each_mut();
-    target.reset()?;
-    holder.lock(kind, "watched", Duration::ZERO, LEASE)?.ok_or("the name was free")?;
+    let name = format!("watched/{kind}");
+    holder.lock(kind, &name, Duration::ZERO, LEASE)?.ok_or("the name was free")?;
     target.reset_counts()?;
-    waiter.lock(kind, "watched", WATCHED, LEASE)?;
+    waiter.lock(kind, &name, WATCHED, LEASE)?;
     let commands = target.commands()?;
-    holder.unlock(kind, "watched")?;
+    holder.unlock(kind, &name)?;
     Ok((commands.total(), commands.per(1.0).to_string()))
 }
