@@ -74,7 +74,7 @@ impl Pair {
         call.key(self.shard.counter()).key(self.shard.index());
         call.key(self.shard.summary(self.name.as_str()));
         call.key(self.shard.details(self.name.as_str()));
-        call.arg("RPUSH").arg(self.shard.prefix()).arg(verb);
+        call.arg("RPUSH").arg(self.shard.prefix()).arg("changes").arg(verb);
         let mut answers: Vec<Vec<u8>> = call.invoke(&mut self.redis).unwrap();
         let told: Vec<Vec<u8>> = self.redis.lrange("news", 0, -1).unwrap();
         let _: () = self.redis.del("news").unwrap();
