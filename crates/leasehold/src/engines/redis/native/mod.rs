@@ -94,8 +94,9 @@ fn promises(link: &Link, wake: WakeBy) -> Profile {
     profile.lock_delay = true;
     profile.keep_closed = true;
     profile.convert = true;
+    profile.order = Order::Fifo;
     if wake == WakeBy::Push {
-        (profile.wake, profile.order) = (WakeUp::Push, Order::Fifo);
+        profile.wake = WakeUp::Push;
     }
     profile
 }
@@ -196,18 +197,19 @@ impl Inner {
         let (id, name) = (claim.ticket.id, claim.ticket.name.clone());
         let shard = self.shard(&name);
         let channel = self.channel(&shard).await?;
-        let queues = self.wake == WakeBy::Push;
-        let waits = matches!(claim.stance, Stance::Wait { .. });
-        if waits && queues {
+        let spins = self.wake == WakeBy::Spin;
+        if matches!(claim.stance, Stance::Wait { .. }) && !spins {
             self.bells.hang(id);
         }
         let record = claim.load.then(|| shard.record(name.as_str()));
-        let verb = verb::acquire(&claim, &channel, queues);
+        let verb = verb::acquire(&claim, &channel);
         let answered = self.ask_with(&name, verb, Vec::from_iter(record)).await?;
         let mut verdict = answered.answer()?.into_verdict(answered.sent_at);
         match &mut verdict {
+            Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {
+                busy.recheck_in = Some(self.patience.next(id));
+            }
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {}
-            Ok(Verdict::Busy(busy)) if waits => busy.recheck_in = Some(self.patience.next(id)),
             Ok(Verdict::Granted(grant)) => {
                 self.forget(id);
                 grant.record = self.loaded(&name, &answered).await?;

@@ -11,10 +11,11 @@ use crate::engine::{Eviction, Held, Last, Queued, Status, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
-/// Asks for a lease; the grant is told on `channel`, if it comes later.
-pub(super) fn acquire(claim: &Claim, channel: &[u8], queues: bool) -> Vec<u8> {
+/// Asks for a lease. A grant that comes later is told on `channel`, if there is
+/// one; whoever has none asks again.
+pub(super) fn acquire(claim: &Claim, channel: &[u8]) -> Vec<u8> {
     let (mode, take, of) = numbers(claim.ticket.mode);
-    let waits = queues && matches!(claim.stance, Stance::Wait { .. });
+    let waits = matches!(claim.stance, Stance::Wait { .. });
     Packer::array(12)
         .bytes("a")
         .bytes(id(claim.ticket.id))
@@ -66,13 +67,12 @@ pub(super) fn convert(lease: LeaseId, to: Mode) -> Vec<u8> {
 }
 
 pub(super) fn evict(eviction: &Eviction) -> Vec<u8> {
-    let (fence, lease) = match eviction.target {
-        Target::Fence(fence) => (fence, None),
-        Target::Lease(lease) => (0, Some(id(lease))),
-        Target::All => (0, None),
+    let verb = Packer::array(5).bytes("e");
+    let verb = match eviction.target {
+        Target::Fence(fence) => verb.number(fence).nothing(),
+        Target::Lease(lease) => verb.nothing().bytes(id(lease)),
+        Target::All => verb.nothing().nothing(),
     };
-    let verb = Packer::array(5).bytes("e").number(fence);
-    let verb = verb.bytes(lease.as_ref().map_or(&[][..], |id| &id[..]));
     verb.bytes(&*eviction.actor).bytes(&*eviction.reason).done()
 }
 

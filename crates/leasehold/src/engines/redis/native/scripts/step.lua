@@ -410,9 +410,9 @@ verbs['h'] = function(verb)
   return seat and { HELD, seat[EXPIRES] - now } or { GONE }
 end
 
--- { 'e', fence (0 for any), id ('' for any), actor, reason }
+-- { 'e', fence (or false), id (or false), actor, reason }
 verbs['e'] = function(verb)
-  local everyone, taken = verb[2] == 0 and verb[3] == '', {}
+  local everyone, taken = not verb[2] and not verb[3], {}
   for _, seat in ipairs(holders()) do
     if everyone or seat[FENCE] == verb[2] or seat[ID] == verb[3] then
       remove_holder(seat)
