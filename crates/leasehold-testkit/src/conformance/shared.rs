@@ -11,6 +11,8 @@ use crate::server::{Server, ServerError};
 pub(super) enum Kind {
     /// A single Redis that keeps nothing on disk.
     Redis,
+    /// One of several that know nothing of each other.
+    Node(usize),
 }
 
 static SERVERS: Mutex<Option<HashMap<Kind, Server>>> = Mutex::new(None);
@@ -27,7 +29,7 @@ pub(super) fn url(kind: Kind) -> Result<String, ServerError> {
 
 fn start(kind: Kind) -> Result<Server, ServerError> {
     match kind {
-        Kind::Redis => Server::redis(),
+        Kind::Redis | Kind::Node(_) => Server::redis(),
     }
 }
 
