@@ -4,18 +4,20 @@ use std::io::{Write, stderr};
 use std::num::NonZero;
 use std::process::ExitCode;
 
-use leasehold_testkit::conformance::{EngineUnderTest, trials};
+use leasehold_testkit::conformance::{EngineUnderTest, end_servers, trials};
 use leasehold_testkit::narrow;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {
-    match gather() {
+    let code = match gather() {
         Ok(trials) => libtest_mimic::run(&arguments(), trials).exit_code(),
         Err(why) => {
             say(&why);
             ExitCode::FAILURE
         }
-    }
+    };
+    end_servers();
+    code
 }
 
 /// Most trials wait for an expiry or a wake-up most of the time, so several

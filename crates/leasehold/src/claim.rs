@@ -396,7 +396,8 @@ impl Grant {
 #[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Predecessor {
-    /// Nobody held the name for as long as the engine remembers.
+    /// Nobody held the name for as long as the engine remembers; a clean end
+    /// may be forgotten at once.
     None,
     /// It released the lease.
     Released,

@@ -15,17 +15,25 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self { name: "memory", store: Store::memory },
+        Self { name: "redis", store: || Store::redis("") },
+        Self { name: "redis-spin", store: || Store::redis("&wake=spin") },
         Self { name: "sqlite", store: Store::sqlite },
-        Self { name: "redis_string", store: || Store::redis("layout=string&key=lock:{name}") },
-        Self { name: "redisson", store: || Store::redis("layout=redisson") },
         Self {
-            name: "redisson_fair",
-            store: || Store::redis("layout=redisson&kind=fair&fair_wait=3s"),
+            name: "redis-string",
+            store: || Store::redis_alone("layout=string&key=lock:{name}"),
         },
-        Self { name: "redisson_fenced", store: || Store::redis("layout=redisson&kind=fenced") },
-        Self { name: "redisson_spin", store: || Store::redis("layout=redisson&kind=spin") },
+        Self { name: "redisson", store: || Store::redis_alone("layout=redisson") },
+        Self {
+            name: "redisson-fair",
+            store: || Store::redis_alone("layout=redisson&kind=fair&fair_wait=3s"),
+        },
+        Self {
+            name: "redisson-fenced",
+            store: || Store::redis_alone("layout=redisson&kind=fenced"),
+        },
+        Self { name: "redisson-spin", store: || Store::redis_alone("layout=redisson&kind=spin") },
     ];
 
     /// Its word: URL scheme, feature and doc page.
@@ -62,15 +70,24 @@ impl EngineUnderTest {
     pub fn chosen() -> Result<Vec<Self>, String> {
         match narrow::chosen() {
             None => Ok(Self::ALL.to_vec()),
-            Some(names) => names.iter().map(|name| Self::find(name)).collect(),
+            Some(names) => names
+                .iter()
+                .map(|name| Self::named(name))
+                .collect::<Result<Vec<_>, _>>()
+                .map(|found| found.concat()),
         }
     }
 
-    fn find(name: &str) -> Result<Self, String> {
+    /// The engine of this name, or all of its forms: `redis` is also
+    /// `redis-spin`.
+    fn named(name: &str) -> Result<Vec<Self>, String> {
+        let form = format!("{name}-");
+        let is_meant = |engine: &Self| engine.name == name || engine.name.starts_with(&form);
+        let found: Vec<_> = Self::ALL.into_iter().filter(is_meant).collect();
+        if !found.is_empty() {
+            return Ok(found);
+        }
         let valid = Self::ALL.map(|engine| engine.name).join(", ");
-        let found = Self::ALL.into_iter().find(|engine| engine.name == name);
-        found.ok_or_else(|| {
-            format!("{}: there is no engine {name:?}; valid: {valid}", narrow::VARIABLE)
-        })
+        Err(format!("{}: there is no engine {name:?}; valid: {valid}", narrow::VARIABLE))
     }
 }

@@ -49,6 +49,7 @@ mod replies;
 mod residue;
 mod rwlock;
 mod semaphore;
+mod shared;
 mod store;
 mod verbs;
 mod waiting;
@@ -58,6 +59,7 @@ pub use engine::EngineUnderTest;
 use libtest_mimic::Trial;
 pub use recipe::{Client, Lockable, Recipe};
 pub use residue::files_of_clients;
+pub use shared::end_servers;
 pub use store::Store;
 
 use crate::sweep::block_on;

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 
 use super::check::Outcome;
 use super::recipe::{Client, DRAINER, PERMITS, Recipe};
+use super::shared;
 use crate::server::Server;
 use crate::twist::{Plain, Twist, Twisted};
 
@@ -21,7 +22,8 @@ pub struct Store {
     drained: Option<Guard>,
     // Dropped last: clients end before their store does.
     folder: TempDir,
-    server: Option<Server>,
+    /// The server, if it has one of its own.
+    _server: Option<Server>,
 }
 
 /// How a client gets to it.
@@ -53,24 +55,36 @@ impl Store {
         let home = folder.path().join("store");
         std::fs::create_dir(&home)?;
         let way = Way::Url(format!("sqlite:{}", home.join("locks.db").display()));
-        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, server: None })
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, _server: None })
     }
 
-    /// A Redis of its own, opened with these options.
+    /// A Redis of its own, opened with these options: keys of other software
+    /// know no namespaces.
     ///
     /// # Errors
     ///
     /// When there is no `redis-server`, or no room for a scratch folder.
-    pub fn redis(options: &str) -> Outcome<Self> {
+    pub fn redis_alone(options: &str) -> Outcome<Self> {
         let (server, folder) = (Server::redis()?, TempDir::new()?);
         let way = Way::Url(format!("{}?{options}", server.url()));
-        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, server: Some(server) })
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, _server: Some(server) })
     }
 
-    /// The server behind it, where it has one of its own.
-    #[must_use]
-    pub const fn server(&self) -> Option<&Server> {
-        self.server.as_ref()
+    /// A namespace of its own on a Redis that all stores of this process share.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn redis(options: &str) -> Outcome<Self> {
+        let server = shared::url(shared::Kind::Redis)?;
+        let url = format!("{server}?namespace={}{options}", shared::namespace());
+        Ok(Self {
+            way: Way::Url(url),
+            recipe: Recipe::Mutex,
+            drained: None,
+            folder: TempDir::new()?,
+            _server: None,
+        })
     }
 
     /// A store behind this engine; every client shares it.
@@ -80,7 +94,7 @@ impl Store {
     /// When there is no room for its scratch folder.
     pub fn over(engine: Arc<dyn Engine>) -> Outcome<Self> {
         let (way, folder) = (Way::Engine(engine), TempDir::new()?);
-        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, server: None })
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, _server: None })
     }
 
     /// The same store, where `recipe` plays the mutex.

@@ -1,15 +1,16 @@
 //! What a Redis URL asks for.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use super::address::{Address, Login, Place, Target};
 use crate::error::{Error, Result};
-use crate::url::{Options, Url, decode};
+use crate::url::{Options, Url};
 
 /// How long a connection may take to stand.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long a command may take to be answered.
 const TIMEOUT: Duration = Duration::from_secs(2);
-const PORT: u16 = 6379;
 
 /// Which keys a lease is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,50 +45,97 @@ pub(super) enum WakeBy {
 /// Everything that a URL says.
 #[derive(Clone)]
 pub(super) struct Settings {
-    pub(super) host: String,
-    pub(super) port: u16,
-    pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
+    pub(super) place: Place,
+    pub(super) login: Login,
+    /// Who we are to the sentinels.
+    pub(super) sentinel_login: Login,
     pub(super) database: i64,
+    pub(super) tls: Option<Files>,
+    /// How many replicas shall have a write before it is answered.
+    pub(super) replicas: Option<u64>,
     pub(super) layout: Layout,
     pub(super) wake: WakeBy,
     pub(super) connect: Duration,
     pub(super) timeout: Duration,
 }
 
+/// The files of TLS, as options name them.
+#[derive(Clone, Default)]
+pub(super) struct Files {
+    /// Who signs servers; the roots of the web if not given.
+    pub(super) ca: Option<PathBuf>,
+    /// Our own certificate and its key.
+    pub(super) own: Option<(PathBuf, PathBuf)>,
+}
+
 impl Settings {
     pub(super) fn from_url(url: &Url) -> Result<Self> {
-        let rest = url.raw.strip_prefix("//").unwrap_or(&url.raw);
-        let (login, place) = rest.rsplit_once('@').unwrap_or(("", rest));
-        let (host, database) = place.split_once('/').unwrap_or((place, ""));
-        let (host, port) = host.rsplit_once(':').unwrap_or((host, ""));
-        let (user, password) = login.split_once(':').unwrap_or((login, ""));
-        let given =
-            |text: &str| decode(text).map(|text| Some(text).filter(|text| !text.is_empty()));
+        let Target { place, login, database, tls } = Target::from_url(url)?;
+        let options = &url.options;
+        check_kinds(options, &place, tls)?;
         Ok(Self {
-            host: given(host)?.unwrap_or_else(|| "127.0.0.1".into()),
-            port: number(port, "port", PORT)?,
-            user: given(user)?,
-            password: given(password)?,
-            database: number(database, "database", 0)?,
-            layout: layout(&url.options)?,
-            wake: wake(&url.options)?,
-            connect: url.options.duration("connect")?.unwrap_or(CONNECT),
-            timeout: url.options.duration("timeout")?.unwrap_or(TIMEOUT),
+            sentinel_login: Login {
+                user: options.get("sentinel_user")?.map(str::to_owned),
+                password: options.get("sentinel_password")?.map(str::to_owned),
+            },
+            tls: if tls { Some(files(options)?) } else { None },
+            replicas: number(options, "replicas")?,
+            layout: layout(options)?,
+            wake: wake(options)?,
+            connect: options.duration("connect")?.unwrap_or(CONNECT),
+            timeout: options.duration("timeout")?.unwrap_or(TIMEOUT),
+            place,
+            login,
+            database,
         })
     }
 
     /// Where it is, without secrets.
     pub(super) fn endpoint(&self) -> String {
-        format!("redis://{}:{}/{}", self.host, self.port, self.database)
+        let tls = if self.tls.is_some() { "rediss" } else { "redis" };
+        match &self.place {
+            Place::One(Address::Unix(path)) => format!("redis+unix:{}", path.display()),
+            Place::One(_) | Place::Listed(_) => format!("{tls}://{}/{}", self.place, self.database),
+            Place::Sentinels(..) => format!("{tls}+sentinel://{}/{}", self.place, self.database),
+            Place::Cluster(_) => format!("{tls}+cluster://{}", self.place),
+        }
     }
 }
 
-fn number<N: std::str::FromStr>(text: &str, what: &str, otherwise: N) -> Result<N> {
-    if text.is_empty() {
-        return Ok(otherwise);
+/// Refuses options that say nothing at this kind of address.
+fn check_kinds(options: &Options, place: &Place, tls: bool) -> Result<()> {
+    let sentinels = matches!(place, Place::Sentinels(..));
+    let socket = matches!(place, Place::One(Address::Unix(_)));
+    for (keys, fits, needs) in [
+        (&["ca", "cert", "cert_key"][..], tls, "rediss:// addresses"),
+        (&["sentinel_user", "sentinel_password"], sentinels, "redis+sentinel:// addresses"),
+        (&["db"], socket, "redis+unix: addresses; elsewhere the database follows the host"),
+    ] {
+        for key in keys {
+            if !fits && options.get(key)?.is_some() {
+                return Err(Error::invalid(format!("option {key:?} is for {needs}")));
+            }
+        }
     }
-    text.parse().map_err(|_| Error::invalid(format!("the {what} in the engine URL is no number")))
+    Ok(())
+}
+
+fn files(options: &Options) -> Result<Files> {
+    let path = |key| options.get(key).map(|path| path.map(PathBuf::from));
+    let own = match (path("cert")?, path("cert_key")?) {
+        (None, None) => None,
+        (Some(cert), Some(key)) => Some((cert, key)),
+        _ => return Err(Error::invalid("options \"cert\" and \"cert_key\" are given together")),
+    };
+    Ok(Files { ca: path("ca")?, own })
+}
+
+fn number(options: &Options, key: &str) -> Result<Option<u64>> {
+    let Some(text) = options.get(key)? else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number
+        .map(Some)
+        .ok_or_else(|| Error::invalid(format!("option {key:?} takes a number from 1 on")))
 }
 
 fn layout(options: &Options) -> Result<Layout> {

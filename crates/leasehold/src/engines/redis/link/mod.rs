@@ -1,21 +1,34 @@
 //! The way to a deployment: connections, routes, pushes, what comes back when
 //! they break. Layouts know nothing of hosts.
 
+mod cluster;
 mod fault;
+mod health;
+mod line;
+mod listener;
+mod round;
+mod routes;
+mod slots;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod ways;
+mod wire;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion};
-use redis::{PushInfo, PushKind, RedisConnectionInfo, RedisError, Value};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use redis::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use self::health::Health;
+use self::round::Request;
+use self::routes::Routes;
 use super::script::Call;
 use super::settings::Settings;
 use crate::clock::{Clock, Moment};
-use crate::engine::{Bus, Events};
-use crate::error::Result;
+use crate::engine::{Bus, Event, Events};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What came back.
 #[derive(Debug)]
@@ -23,6 +36,8 @@ pub(super) struct Reply {
     pub(super) value: Value,
     /// When the request left.
     pub(super) sent_at: Moment,
+    /// How many replicas have what was written; `None` unless asked for.
+    pub(super) acknowledged: Option<u64>,
 }
 
 /// What the server says without being asked.
@@ -42,83 +57,69 @@ pub(super) enum Push {
 pub(super) struct Link(Arc<Inner>);
 
 struct Inner {
-    commands: MultiplexedConnection,
-    listener: MultiplexedConnection,
+    routes: Routes,
+    health: Arc<Health>,
     pushes: Mutex<Option<UnboundedReceiver<Push>>>,
-    clock: Clock,
-    bus: Bus,
     endpoint: String,
 }
 
 impl Link {
     pub(super) async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
+        let endpoint = settings.endpoint();
         let (sender, pushes) = unbounded_channel();
-        let client = client(settings).map_err(fault::error)?;
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(settings.connect))
-            .set_response_timeout(Some(settings.timeout));
-        let listen = config.clone().set_push_sender(move |push| forward(&sender, push));
-        let commands = client.get_multiplexed_async_connection_with_config(&config).await;
-        let listener = client.get_multiplexed_async_connection_with_config(&listen).await;
-        Ok(Self(Arc::new(Inner {
-            commands: commands.map_err(fault::error)?,
-            listener: listener.map_err(fault::error)?,
-            pushes: Mutex::new(Some(pushes)),
-            clock,
-            bus: Bus::new(),
-            endpoint: settings.endpoint(),
-        })))
+        let health = Health::new();
+        let routes = Routes::open(settings, clock, &health, sender).await;
+        let routes = routes.map_err(|error| error.with("endpoint", &endpoint))?;
+        health.bus().publish(&Event::Connected);
+        let pushes = Mutex::new(Some(pushes));
+        Ok(Self(Arc::new(Inner { routes, health, pushes, endpoint })))
     }
 
     /// Runs a script, once. A server that has forgotten it is sent its text.
     pub(super) async fn call(&self, call: Call) -> Result<Reply> {
-        let sent_at = self.0.clock.now();
-        let mut connection = self.0.commands.clone();
-        // An error inside a reply is a reply.
-        let answer = connection.send_packed_command(&call.by_digest()).await;
-        let answer = match answer.and_then(|value| value.extract_error()) {
-            Err(error) if fault::is_forgotten(&error) => {
-                let answer = connection.send_packed_command(&call.in_full()).await;
-                answer.and_then(|value| value.extract_error())
-            }
-            answer => answer,
-        };
-        let value = answer.map_err(fault::error)?;
-        Ok(Reply { value, sent_at })
+        self.ask(Request::Call(call)).await
     }
 
     /// Runs several scripts in one go, each with an answer of its own. Their
     /// keys may be of different slots.
     pub(super) async fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply>> {
-        let mut answers = Vec::with_capacity(calls.len());
-        for call in calls {
-            answers.push(self.call(call).await);
-        }
-        answers
+        round::run(&self.0.routes, calls.into_iter().map(Request::Call).collect()).await
     }
 
     /// Any other command, to the primary that has its first key; to any primary
     /// if it has none.
     pub(super) async fn command(&self, command: redis::Cmd) -> Result<Value> {
-        let answer = self.0.commands.clone().send_packed_command(&command).await;
-        answer.and_then(|value| value.extract_error()).map_err(fault::error)
+        self.ask(Request::Command(command)).await.map(|reply| reply.value)
     }
 
     /// The same command to every primary, which is named without secrets.
     pub(super) async fn everywhere(&self, command: redis::Cmd) -> Vec<(String, Result<Value>)> {
-        vec![(self.0.endpoint.clone(), self.command(command).await)]
+        let mut answers = Vec::new();
+        for (name, line) in self.0.routes.everywhere(&self.0.endpoint) {
+            let answer = match line.wire(self.0.routes.timeout()).await {
+                Ok(wire) => wire.ask(command.clone()).await,
+                Err(error) => Err(error),
+            };
+            answers.push((name, answer));
+        }
+        answers
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply> {
+        let answer = round::run(&self.0.routes, vec![request]).await.pop();
+        answer.unwrap_or_else(|| Err(Error::new(ErrorKind::Unexpected, "no answer to a request")))
     }
 
     /// Listens on a channel; done when the server has confirmed it. In a
     /// cluster the channel is sharded: published by `SPUBLISH`, in the slot of
     /// its name.
     pub(super) async fn subscribe(&self, channel: &[u8]) -> Result<()> {
-        self.0.listener.clone().subscribe(channel).await.map_err(fault::error)
+        self.0.routes.subscribe(channel).await
     }
 
     /// Does not listen any more.
     pub(super) async fn unsubscribe(&self, channel: &[u8]) -> Result<()> {
-        self.0.listener.clone().unsubscribe(channel).await.map_err(fault::error)
+        self.0.routes.unsubscribe(channel).await
     }
 
     /// What the server says. For one listener: whoever asks second gets nothing.
@@ -128,7 +129,7 @@ impl Link {
 
     /// Whether keys are spread over slots.
     pub(super) fn is_cluster(&self) -> bool {
-        false
+        self.0.routes.is_cluster()
     }
 
     /// Where it is, without secrets.
@@ -138,16 +139,17 @@ impl Link {
 
     /// Where the connection's coming and going is told; layouts add the tickets.
     pub(super) fn bus(&self) -> &Bus {
-        &self.0.bus
+        self.0.health.bus()
     }
 
     pub(super) fn events(&self) -> Events {
-        self.0.bus.subscribe()
+        self.0.health.bus().subscribe()
     }
 
     /// Ends connections and tasks.
     pub(super) async fn close(&self) {
-        self.0.bus.close();
+        self.0.routes.close();
+        self.0.health.bus().close();
     }
 }
 
@@ -155,40 +157,4 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Link({})", self.0.endpoint)
     }
-}
-
-fn client(settings: &Settings) -> Result<Client, RedisError> {
-    let mut login = RedisConnectionInfo::default()
-        .set_db(settings.database)
-        .set_protocol(ProtocolVersion::RESP3);
-    if let Some(user) = &settings.user {
-        login = login.set_username(user);
-    }
-    if let Some(password) = &settings.password {
-        login = login.set_password(password);
-    }
-    let tcp = redis::io::tcp::TcpSettings::default().set_nodelay(true);
-    let address = ConnectionAddr::Tcp(settings.host.clone(), settings.port);
-    let info = address.into_connection_info()?.set_redis_settings(login).set_tcp_settings(tcp);
-    Client::open(info)
-}
-
-fn forward(to: &UnboundedSender<Push>, push: PushInfo) -> Result<(), redis::aio::SendError> {
-    let push = match push.kind {
-        PushKind::Message | PushKind::SMessage => message(push.data),
-        PushKind::Disconnection => Some(Push::Gap),
-        _ => None,
-    };
-    match push {
-        Some(push) => to.send(push).map_err(|_| redis::aio::SendError),
-        None => Ok(()),
-    }
-}
-
-fn message(data: Vec<Value>) -> Option<Push> {
-    let mut parts = data.into_iter().map(|part| match part {
-        Value::BulkString(bytes) => Some(bytes),
-        _ => None,
-    });
-    Some(Push::Message { channel: parts.next()??, payload: parts.next()?? })
 }

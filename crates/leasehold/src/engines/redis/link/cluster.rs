@@ -1,0 +1,328 @@
+//! A cluster: a map of slots, and a line to every primary on it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::RedisError;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
+
+use super::super::address::Address;
+use super::health::{Health, Report};
+use super::line::Line;
+use super::listener::{Kind, Listener};
+use super::routes::{Turn, command_line};
+use super::slots::{COUNT, Slots, slot};
+use super::ways::Way;
+use super::wire::{Terms, Wire};
+use super::{Push, fault};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Two surveys are this far apart at least, whoever asks for them.
+const APART: Duration = Duration::from_millis(50);
+/// How often a channel is looked for at most.
+const SEARCHES: usize = 5;
+
+/// All primaries. Ends with its value.
+pub(super) struct Cluster {
+    shared: Arc<Shared>,
+    surveyor: AbortHandle,
+}
+
+struct Shared {
+    seeds: Vec<Address>,
+    terms: Arc<Terms>,
+    health: Arc<Health>,
+    pushes: UnboundedSender<Push>,
+    survey: Arc<Notify>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    slots: Slots,
+    lines: HashMap<Address, Line>,
+    listeners: HashMap<Address, Listener>,
+    /// Where each channel is subscribed to.
+    channels: BTreeMap<Vec<u8>, Address>,
+}
+
+impl Cluster {
+    pub(super) async fn open(
+        seeds: Vec<Address>,
+        terms: &Arc<Terms>,
+        health: &Arc<Health>,
+        pushes: UnboundedSender<Push>,
+    ) -> Result<Self> {
+        let shared = Arc::new(Shared {
+            seeds,
+            terms: Arc::clone(terms),
+            health: Arc::clone(health),
+            pushes,
+            survey: Arc::default(),
+            state: Mutex::default(),
+        });
+        shared.look().await?;
+        for (_, line) in shared.everywhere() {
+            line.wire(terms.connect).await?;
+        }
+        let surveyor = Handle::current().spawn(Arc::clone(&shared).surveys()).abort_handle();
+        Ok(Self { shared, surveyor })
+    }
+
+    /// The way to the primary of a key; to any primary without one.
+    pub(super) fn line(&self, key: Option<&[u8]>) -> Result<Line> {
+        let slot = key.map_or_else(|| fastrand::u16(..COUNT), slot);
+        self.shared.owner(slot).map(|address| self.shared.line(&address))
+    }
+
+    pub(super) fn everywhere(&self) -> Vec<(String, Line)> {
+        self.shared.everywhere()
+    }
+
+    /// Has the map drawn anew, soon.
+    pub(super) fn survey(&self) {
+        self.shared.survey.notify_one();
+    }
+
+    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Turn {
+        match fault::code(cause) {
+            Some("MOVED") => self.moved(line, cause),
+            Some("ASK") => match self.shared.told(line, cause) {
+                Some((_, address)) => Turn::Aside(self.shared.line(&address)),
+                None => Turn::Later,
+            },
+            Some("TRYAGAIN" | "LOADING") => Turn::Later,
+            Some("CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
+                self.survey();
+                Turn::Later
+            }
+            _ => Turn::Over,
+        }
+    }
+
+    /// One slot is known to be elsewhere; more may be.
+    fn moved(&self, line: &Line, cause: &RedisError) -> Turn {
+        self.survey();
+        match self.shared.told(line, cause) {
+            Some((slot, address)) => {
+                self.shared.state().slots.assign(slot, &address);
+                Turn::Again
+            }
+            None => Turn::Later,
+        }
+    }
+
+    /// Listens where the slot of the channel is, and where it goes later.
+    pub(super) async fn subscribe(&self, channel: &[u8]) -> Result<()> {
+        let mut outcome = Err(fault::away("no server serves this channel now"));
+        for _ in 0..SEARCHES {
+            outcome = self.shared.settle(channel).await;
+            if !matches!(&outcome, Err(error) if may_move(error)) {
+                break;
+            }
+            self.shared.pause().await;
+            self.shared.look().await?;
+        }
+        outcome
+    }
+
+    pub(super) async fn unsubscribe(&self, channel: &[u8]) -> Result<()> {
+        let listener = {
+            let mut state = self.shared.state();
+            let address = state.channels.remove(channel);
+            address.and_then(|address| state.listeners.get(&address).cloned())
+        };
+        match listener {
+            Some(listener) => listener.unsubscribe(channel).await,
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.surveyor.abort();
+        let state = std::mem::take(&mut *self.shared.state());
+        state.lines.values().for_each(Line::close);
+        state.listeners.values().for_each(|listener| listener.line().close());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.surveyor.abort();
+    }
+}
+
+/// `MOVED` is `Invalid` to those who do not know clusters.
+fn may_move(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Invalid)
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owner(&self, slot: u16) -> Result<Address> {
+        let nobody = || fault::away("no primary has this part of the cluster; try again soon");
+        self.state().slots.owner(slot).ok_or_else(|| {
+            self.survey.notify_one();
+            nobody()
+        })
+    }
+
+    /// The line to a server, started if there is none.
+    fn line(&self, address: &Address) -> Line {
+        let start = || {
+            let (report, survey) = (Report::new(&self.health), Arc::clone(&self.survey));
+            let tell = move |up| {
+                report.set(up);
+                if !up {
+                    survey.notify_one();
+                }
+            };
+            command_line(Way::Fixed(address.clone()), &self.terms, Box::new(tell))
+        };
+        self.state().lines.entry(address.clone()).or_insert_with(start).clone()
+    }
+
+    fn listener(&self, address: &Address) -> Listener {
+        let start = || {
+            let survey = Arc::clone(&self.survey);
+            Listener::start(
+                Way::Fixed(address.clone()),
+                Arc::clone(&self.terms),
+                Kind::Sharded,
+                self.pushes.clone(),
+                Box::new(move || survey.notify_one()),
+            )
+        };
+        self.state().listeners.entry(address.clone()).or_insert_with(start).clone()
+    }
+
+    fn everywhere(&self) -> Vec<(String, Line)> {
+        let primaries = self.state().slots.primaries();
+        primaries.iter().map(|address| (address.to_string(), self.line(address))).collect()
+    }
+
+    /// Where a redirection points to.
+    fn told(&self, line: &Line, cause: &RedisError) -> Option<(u16, Address)> {
+        let (address, slot) = cause.redirect_node()?;
+        let state = self.state();
+        let asked = state.lines.iter().find(|(_, known)| known.is(line)).map(|(asked, _)| asked);
+        Some((slot, Address::told(address, asked.unwrap_or(self.seeds.first()?))?))
+    }
+
+    /// Draws the map whenever someone has reason to doubt it.
+    async fn surveys(self: Arc<Self>) {
+        loop {
+            self.survey.notified().await;
+            if self.look().await.is_ok() && !self.follow().await {
+                self.survey.notify_one();
+            }
+            self.pause().await;
+        }
+    }
+
+    async fn pause(&self) {
+        let clock = &self.terms.clock;
+        clock.sleep_until(clock.now().after(APART)).await;
+    }
+
+    /// Asks for the map: those who answer now first, then the seeds.
+    async fn look(&self) -> Result<()> {
+        let mut wires: Vec<Wire> = self.state().lines.values().filter_map(Line::standing).collect();
+        fastrand::shuffle(&mut wires);
+        for wire in wires {
+            if self.ask(&wire).await.is_ok() {
+                return Ok(());
+            }
+        }
+        let mut outcome = Err(fault::away("no node of the cluster is known"));
+        for seed in &self.seeds {
+            outcome = match Wire::open(seed, &self.terms, None).await {
+                Ok(wire) => self.ask(&wire).await,
+                Err(error) => Err(error),
+            };
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    async fn ask(&self, wire: &Wire) -> Result<()> {
+        let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
+        let answer = wire.ask(command).await.map_err(|error| match error.kind() {
+            ErrorKind::Unexpected => {
+                Error::invalid("the server is no cluster; open it as redis://").caused_by(error)
+            }
+            _ => error,
+        })?;
+        let slots = Slots::read(answer, wire.address());
+        let slots = slots.filter(|slots| !slots.primaries().is_empty());
+        self.draw(slots.ok_or_else(|| fault::away("the cluster has no slots yet"))?);
+        Ok(())
+    }
+
+    /// Takes a new map. Lines to those who are on it no more end.
+    fn draw(&self, slots: Slots) {
+        let primaries = slots.primaries();
+        let dropped: Vec<Line> = {
+            let mut state = self.state();
+            state.slots = slots;
+            let gone = state.lines.extract_if(|address, _| !primaries.contains(address));
+            gone.map(|(_, line)| line).collect()
+        };
+        // Not under the lock: a line that ends tells of it.
+        drop(dropped);
+        for address in &primaries {
+            self.line(address);
+        }
+    }
+
+    /// Subscribes where the channels are now. False if some are still astray.
+    async fn follow(&self) -> bool {
+        let astray = self.astray();
+        let mut settled = true;
+        for (channel, old) in &astray {
+            let listener = self.state().listeners.get(old).cloned();
+            if let Some(listener) = listener {
+                listener.forget(channel);
+            }
+            settled &= self.settle(channel).await.is_ok();
+        }
+        if !astray.is_empty() {
+            let _ = self.pushes.send(Push::Gap);
+        }
+        self.leave();
+        settled
+    }
+
+    /// Channels that are subscribed to where their slot is not.
+    fn astray(&self) -> Vec<(Vec<u8>, Address)> {
+        let state = self.state();
+        let home = |channel: &[u8]| state.slots.owner(slot(channel));
+        let lost =
+            state.channels.iter().filter(|(channel, at)| home(channel).as_ref() != Some(*at));
+        lost.map(|(channel, at)| (channel.clone(), at.clone())).collect()
+    }
+
+    /// Subscribes at the owner of the channel's slot.
+    async fn settle(&self, channel: &[u8]) -> Result<()> {
+        let address = self.owner(slot(channel))?;
+        let listener = self.listener(&address);
+        self.state().channels.insert(channel.to_vec(), address);
+        listener.subscribe(channel).await
+    }
+
+    /// Ends connections for pushes that nobody needs.
+    fn leave(&self) {
+        let mut state = self.state();
+        let needed: Vec<Address> = state.channels.values().cloned().collect();
+        state.listeners.retain(|address, _| needed.contains(address));
+    }
+}

@@ -1,0 +1,66 @@
+//! Tells of connections that go and come back.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::engine::{Bus, Event};
+
+/// How many of the connections for commands are down.
+pub(super) struct Health {
+    bus: Bus,
+    down: Mutex<usize>,
+}
+
+impl Health {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { bus: Bus::new(), down: Mutex::new(0) })
+    }
+
+    pub(super) const fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    /// The first to go suspends.
+    fn fell(&self) {
+        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        *down += 1;
+        if *down == 1 {
+            self.bus.publish(&Event::Suspended);
+        }
+    }
+
+    /// The last to come back ends that.
+    fn rose(&self) {
+        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        *down -= 1;
+        if *down == 0 {
+            self.bus.publish(&Event::Reconnected);
+        }
+    }
+}
+
+/// What one connection tells. One that is not wanted any more counts as up.
+pub(super) struct Report {
+    health: Arc<Health>,
+    down: Mutex<bool>,
+}
+
+impl Report {
+    pub(super) fn new(health: &Arc<Health>) -> Self {
+        Self { health: Arc::clone(health), down: Mutex::new(false) }
+    }
+
+    pub(super) fn set(&self, up: bool) {
+        let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
+        match (std::mem::replace(&mut *down, !up), !up) {
+            (false, true) => self.health.fell(),
+            (true, false) => self.health.rose(),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Report {
+    fn drop(&mut self) {
+        self.set(true);
+    }
+}

@@ -1,0 +1,177 @@
+//! The connection for pushes of one server, with all that is subscribed to.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::{PushInfo, PushKind, Value};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::line::Line;
+use super::ways::Way;
+use super::wire::{Ear, Terms, Wire};
+use super::{Push, fault};
+use crate::error::{ErrorKind, Result};
+
+/// Whether channels belong to slots.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    Sharded,
+}
+
+/// Hears one server. Ends with its last clone.
+#[derive(Clone)]
+pub(super) struct Listener {
+    line: Line,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    kind: Kind,
+    channels: Mutex<BTreeSet<Vec<u8>>>,
+    pushes: UnboundedSender<Push>,
+    /// Whether it stood before.
+    stood: AtomicBool,
+    /// Called when the server is not the one for a channel any more.
+    strayed: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Listener {
+    pub(super) fn start(
+        way: Way,
+        terms: Arc<Terms>,
+        kind: Kind,
+        pushes: UnboundedSender<Push>,
+        strayed: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
+        let channels = Mutex::default();
+        let stood = AtomicBool::new(false);
+        let shared = Arc::new(Shared { kind, channels, pushes, stood, strayed });
+        let pulse = way.pulse();
+        let (hearing, with) = (Arc::clone(&shared), Arc::clone(&terms));
+        let dial = move || {
+            let (way, shared, terms) = (way.clone(), Arc::clone(&hearing), Arc::clone(&with));
+            Box::pin(async move {
+                let wire = way.dial(&terms, Some(Arc::clone(&shared).ear())).await?;
+                shared.stand(&wire).await?;
+                Ok(wire)
+            }) as _
+        };
+        let line = Line::start(terms, pulse, Box::new(dial), Box::new(|_| ()));
+        Self { line, shared }
+    }
+
+    pub(super) const fn line(&self) -> &Line {
+        &self.line
+    }
+
+    /// Done when the server has confirmed it.
+    pub(super) async fn subscribe(&self, channel: &[u8]) -> Result<()> {
+        // Listed first: a connection that comes up meanwhile includes it.
+        self.shared.channels().insert(channel.to_vec());
+        let done = self.say(self.shared.kind.subscribe(), channel).await;
+        if done.is_err() {
+            self.shared.channels().remove(channel);
+        }
+        done
+    }
+
+    pub(super) async fn unsubscribe(&self, channel: &[u8]) -> Result<()> {
+        self.shared.channels().remove(channel);
+        match self.say(self.shared.kind.unsubscribe(), channel).await {
+            // The next connection will not have it.
+            Err(error) if error.kind() == ErrorKind::Unavailable => Ok(()),
+            done => done,
+        }
+    }
+
+    /// The channel is elsewhere now. The server may have said so in the place
+    /// of an answer, so this connection is not to be trusted with the rest.
+    pub(super) fn forget(&self, channel: &[u8]) {
+        self.shared.channels().remove(channel);
+        self.line.condemn();
+    }
+
+    async fn say(&self, verb: &str, channel: &[u8]) -> Result<()> {
+        let mut pipeline = redis::Pipeline::with_capacity(1);
+        pipeline.cmd(verb).arg(channel);
+        let answers = self.line.send(&pipeline).await?;
+        check(answers)
+    }
+}
+
+impl Shared {
+    fn channels(&self) -> MutexGuard<'_, BTreeSet<Vec<u8>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Subscribes to everything on a new connection, then tells of the gap.
+    async fn stand(&self, wire: &Wire) -> Result<()> {
+        let mut pipeline = redis::Pipeline::new();
+        for channel in self.channels().iter() {
+            pipeline.cmd(self.kind.subscribe()).arg(&channel[..]);
+        }
+        if !pipeline.is_empty() {
+            let done = wire.send(&pipeline).await.and_then(check);
+            done.inspect_err(|_| (self.strayed)())?;
+        }
+        if self.stood.swap(true, Ordering::Relaxed) {
+            let _ = self.pushes.send(Push::Gap);
+        }
+        Ok(())
+    }
+
+    fn ear(self: Arc<Self>) -> Ear {
+        Arc::new(move |push| self.hear(push))
+    }
+
+    fn hear(&self, push: PushInfo) {
+        match push.kind {
+            PushKind::Message | PushKind::SMessage => {
+                if let Some(push) = message(push.data) {
+                    let _ = self.pushes.send(push);
+                }
+            }
+            // Without our asking, if the slot has moved elsewhere.
+            PushKind::SUnsubscribe if self.wants(&push.data) => (self.strayed)(),
+            _ => {}
+        }
+    }
+
+    fn wants(&self, data: &[Value]) -> bool {
+        match data.first() {
+            Some(Value::BulkString(channel)) => self.channels().contains(channel),
+            _ => false,
+        }
+    }
+}
+
+impl Kind {
+    const fn subscribe(self) -> &'static str {
+        match self {
+            Self::Plain => "SUBSCRIBE",
+            Self::Sharded => "SSUBSCRIBE",
+        }
+    }
+
+    const fn unsubscribe(self) -> &'static str {
+        match self {
+            Self::Plain => "UNSUBSCRIBE",
+            Self::Sharded => "SUNSUBSCRIBE",
+        }
+    }
+}
+
+fn check(answers: Vec<Value>) -> Result<()> {
+    let errors = answers.into_iter().filter_map(|answer| answer.extract_error().err());
+    errors.map(|error| Err(fault::refused(&error))).next().unwrap_or(Ok(()))
+}
+
+fn message(data: Vec<Value>) -> Option<Push> {
+    let mut parts = data.into_iter().map(|part| match part {
+        Value::BulkString(bytes) => Some(bytes),
+        _ => None,
+    });
+    Some(Push::Message { channel: parts.next()??, payload: parts.next()?? })
+}

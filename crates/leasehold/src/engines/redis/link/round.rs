@@ -1,0 +1,260 @@
+//! Requests on their way: sent in one go, and again where the server says that
+//! nothing was done.
+
+use std::ptr;
+use std::time::Duration;
+
+use redis::{RedisError, Value};
+use tokio::task::JoinSet;
+
+use super::super::script::{Call, Script};
+use super::line::Line;
+use super::routes::{Routes, Turn};
+use super::{Reply, fault};
+use crate::clock::Moment;
+use crate::error::{Error, Outcome, Result};
+
+/// How often one request is sent at most.
+const TURNS: u32 = 16;
+/// How often without a pause.
+const HASTY: u32 = 3;
+/// The first pause before the same server is asked again, and the longest.
+const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(200);
+
+/// Something to be asked.
+#[derive(Clone)]
+pub(super) enum Request {
+    Call(Call),
+    Command(redis::Cmd),
+}
+
+/// A request and what has become of it.
+struct Errand {
+    request: Request,
+    /// Whether the server has forgotten the script.
+    in_full: bool,
+    /// Whether it was sent the text.
+    told: bool,
+    /// Where to ask, out of turn, while a slot moves.
+    aside: Option<Line>,
+    answer: Option<Result<Reply>>,
+}
+
+/// What goes to one server in one go.
+struct Batch {
+    line: Line,
+    /// Which errands, in order.
+    members: Vec<usize>,
+    pipeline: redis::Pipeline,
+    /// Where in the answers those of the members are.
+    places: Vec<usize>,
+    /// Whether the last answer says how many replicas have it.
+    counted: bool,
+    aside: bool,
+    /// Scripts whose text is in it.
+    taught: Vec<&'static Script>,
+}
+
+/// What came back for a batch.
+struct Answered {
+    batch: Batch,
+    sent_at: Moment,
+    answers: Result<Vec<Value>>,
+}
+
+/// Asks for everything and answers in the same order.
+pub(super) async fn run(routes: &Routes, requests: Vec<Request>) -> Vec<Result<Reply>> {
+    let mut errands: Vec<Errand> = requests.into_iter().map(Errand::new).collect();
+    let end = routes.clock().now().after(routes.timeout());
+    let mut pause = PAUSE;
+    for turn in 1..=TURNS {
+        let mut rest = false;
+        for answered in send_all(routes, batches(routes, &mut errands)).await {
+            let last = turn == TURNS || routes.clock().now() >= end;
+            rest |= settle(routes, &mut errands, answered, last);
+        }
+        if errands.iter().all(|errand| errand.answer.is_some()) {
+            break;
+        }
+        if rest || turn > HASTY {
+            let jittered = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+            routes.clock().sleep_until(routes.clock().now().after(jittered)).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+    let unanswered = || Err(fault::away("no server serves this now"));
+    errands.into_iter().map(|errand| errand.answer.unwrap_or_else(unanswered)).collect()
+}
+
+impl Errand {
+    const fn new(request: Request) -> Self {
+        Self { request, in_full: false, told: false, aside: None, answer: None }
+    }
+
+    /// Of several calls of one script, the first teaches the server.
+    fn command(&mut self, taught: &mut Vec<&'static Script>) -> redis::Cmd {
+        let call = match &self.request {
+            Request::Call(call) => call,
+            Request::Command(command) => return command.clone(),
+        };
+        self.told = self.in_full && !taught.iter().any(|known| ptr::eq(*known, call.script));
+        if self.told {
+            taught.push(call.script);
+        }
+        if self.told { call.in_full() } else { call.by_digest() }
+    }
+}
+
+/// Groups what is open by the server that it goes to.
+fn batches(routes: &Routes, errands: &mut [Errand]) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    for (member, errand) in errands.iter_mut().enumerate() {
+        if errand.answer.is_some() {
+            continue;
+        }
+        let aside = errand.aside.take();
+        let (line, aside) = match aside {
+            Some(line) => (Ok(line), true),
+            None => (routes.line(&errand.request), false),
+        };
+        match line {
+            Err(error) => errand.answer = Some(Err(error)),
+            Ok(line) => batch(&mut batches, line, aside).add(member, errand),
+        }
+    }
+    for batch in &mut batches {
+        batch.count(routes.replicas(), routes.timeout());
+    }
+    batches
+}
+
+fn batch(batches: &mut Vec<Batch>, line: Line, aside: bool) -> &mut Batch {
+    let known = batches.iter().position(|batch| batch.aside == aside && batch.line.is(&line));
+    let at = known.unwrap_or_else(|| {
+        batches.push(Batch::new(line, aside));
+        batches.len() - 1
+    });
+    &mut batches[at]
+}
+
+impl Batch {
+    fn new(line: Line, aside: bool) -> Self {
+        Self {
+            line,
+            members: Vec::new(),
+            pipeline: redis::Pipeline::new(),
+            places: Vec::new(),
+            counted: false,
+            aside,
+            taught: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, member: usize, errand: &mut Errand) {
+        if self.aside {
+            self.pipeline.cmd("ASKING");
+        }
+        self.members.push(member);
+        self.places.push(self.pipeline.len());
+        self.counted |= matches!(errand.request, Request::Call(_));
+        self.pipeline.add_command(errand.command(&mut self.taught));
+    }
+
+    /// Lets the server answer when so many replicas have what was written.
+    fn count(&mut self, replicas: Option<u64>, timeout: Duration) {
+        self.counted &= replicas.is_some();
+        if let (true, Some(replicas)) = (self.counted, replicas) {
+            // The answer has to be here before the command times out.
+            let patience = u64::try_from(timeout.as_millis() / 2).unwrap_or(u64::MAX).max(1);
+            self.pipeline.cmd("WAIT").arg(replicas).arg(patience);
+        }
+    }
+
+    async fn send(self, routes: Routes) -> Answered {
+        // Stamped again before the bytes leave: waiting for a connection must
+        // not eat up the lease.
+        let wire = self.line.wire(routes.timeout()).await;
+        let sent_at = routes.clock().now();
+        let answers = match wire {
+            Ok(wire) => wire.send(&self.pipeline).await,
+            Err(error) => Err(error),
+        };
+        Answered { batch: self, sent_at, answers }
+    }
+}
+
+async fn send_all(routes: &Routes, mut batches: Vec<Batch>) -> Vec<Answered> {
+    if batches.len() == 1 {
+        let only = batches.remove(0);
+        return vec![only.send(routes.clone()).await];
+    }
+    let mut sent = JoinSet::new();
+    for batch in batches {
+        sent.spawn(batch.send(routes.clone()));
+    }
+    sent.join_all().await
+}
+
+/// Writes answers down. True if something is to be asked again after a pause.
+fn settle(routes: &Routes, errands: &mut [Errand], answered: Answered, last: bool) -> bool {
+    let Answered { batch, sent_at, answers } = answered;
+    let mut answers = match answers {
+        Ok(answers) => answers,
+        Err(error) => return give_up(routes, errands, &batch, &error, last),
+    };
+    let acknowledged = batch.counted.then(|| answers.pop().map_or(0, |count| number(&count)));
+    let mut rest = false;
+    for (&member, &place) in batch.members.iter().zip(&batch.places) {
+        let errand = &mut errands[member];
+        let value = std::mem::replace(&mut answers[place], Value::Nil);
+        match value.extract_error() {
+            Ok(value) => errand.answer = Some(Ok(Reply { value, sent_at, acknowledged })),
+            Err(cause) => rest |= errand.again(routes, &batch, &cause, last),
+        }
+    }
+    rest
+}
+
+/// No answer for a whole batch. Asked again only if nothing has left, and
+/// another server may come to serve it.
+fn give_up(
+    routes: &Routes,
+    errands: &mut [Errand],
+    batch: &Batch,
+    error: &Error,
+    last: bool,
+) -> bool {
+    let again = routes.lost() && error.outcome() == Outcome::NotApplied && !last;
+    for &member in batch.members.iter().filter(|_| !again) {
+        errands[member].answer = Some(Err(error.clone()));
+    }
+    again
+}
+
+impl Errand {
+    /// After a refusal: the answer, or another turn. True if after a pause.
+    fn again(&mut self, routes: &Routes, batch: &Batch, cause: &RedisError, last: bool) -> bool {
+        let turn = match fault::code(cause) {
+            Some("NOSCRIPT") if !self.told => {
+                self.in_full = true;
+                if batch.aside { Turn::Aside(batch.line.clone()) } else { Turn::Again }
+            }
+            _ => routes.refused(&batch.line, cause),
+        };
+        match turn {
+            Turn::Again if !last => {}
+            Turn::Aside(line) if !last => self.aside = Some(line),
+            Turn::Later if !last => return true,
+            _ => self.answer = Some(Err(fault::refused(cause))),
+        }
+        false
+    }
+}
+
+fn number(value: &Value) -> u64 {
+    match value {
+        Value::Int(count) => u64::try_from(*count).unwrap_or(0),
+        _ => 0,
+    }
+}

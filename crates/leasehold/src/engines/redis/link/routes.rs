@@ -1,0 +1,191 @@
+//! Which server a request goes to, and what a refusal means there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Arg, RedisError};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::super::address::Place;
+use super::super::settings::Settings;
+use super::cluster::Cluster;
+use super::health::{Health, Report};
+use super::line::Line;
+use super::listener::{Kind, Listener};
+use super::round::Request;
+use super::ways::Way;
+use super::wire::Terms;
+use super::{Push, fault, ways};
+use crate::clock::Clock;
+use crate::error::Result;
+
+/// What to do after a refusal, which had no effect.
+pub(super) enum Turn {
+    /// Nothing: it is the answer.
+    Over,
+    /// Ask again, by the new map.
+    Again,
+    /// Ask there, this once.
+    Aside(Line),
+    /// Ask again after a pause.
+    Later,
+}
+
+/// The servers of a deployment.
+#[derive(Clone)]
+pub(super) struct Routes(Arc<Inner>);
+
+struct Inner {
+    terms: Arc<Terms>,
+    replicas: Option<u64>,
+    shape: Shape,
+}
+
+enum Shape {
+    /// One primary, whichever it is.
+    One { commands: Line, listener: Listener },
+    /// A primary per slot.
+    Cluster(Cluster),
+}
+
+impl Routes {
+    /// Stands when every connection does that is needed from the start.
+    pub(super) async fn open(
+        settings: &Settings,
+        clock: Clock,
+        health: &Arc<Health>,
+        pushes: UnboundedSender<Push>,
+    ) -> Result<Self> {
+        let terms = Arc::new(ways::terms(settings, clock)?);
+        let shape = match &settings.place {
+            Place::Cluster(seeds) => {
+                let seeds = seeds.clone();
+                Shape::Cluster(Cluster::open(seeds, &terms, health, pushes).await?)
+            }
+            place => open_one(Way::new(place, settings, &terms), &terms, health, pushes).await?,
+        };
+        Ok(Self(Arc::new(Inner { terms, replicas: settings.replicas, shape })))
+    }
+
+    /// The way to whoever serves the request.
+    pub(super) fn line(&self, request: &Request) -> Result<Line> {
+        match &self.0.shape {
+            Shape::One { commands, .. } => Ok(commands.clone()),
+            Shape::Cluster(cluster) => cluster.line(request.key()),
+        }
+    }
+
+    /// A connection is away. True if another server may take over.
+    pub(super) fn lost(&self) -> bool {
+        match &self.0.shape {
+            Shape::One { .. } => false,
+            Shape::Cluster(cluster) => {
+                cluster.survey();
+                true
+            }
+        }
+    }
+
+    /// A server has refused a request.
+    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Turn {
+        match &self.0.shape {
+            Shape::Cluster(cluster) => cluster.refused(line, cause),
+            Shape::One { commands, listener } => {
+                if fault::code(cause) == Some("READONLY") {
+                    commands.condemn();
+                    listener.line().doubt();
+                }
+                Turn::Over
+            }
+        }
+    }
+
+    /// Every primary by name.
+    pub(super) fn everywhere(&self, endpoint: &str) -> Vec<(String, Line)> {
+        match &self.0.shape {
+            Shape::One { commands, .. } => vec![(endpoint.to_owned(), commands.clone())],
+            Shape::Cluster(cluster) => cluster.everywhere(),
+        }
+    }
+
+    pub(super) async fn subscribe(&self, channel: &[u8]) -> Result<()> {
+        match &self.0.shape {
+            Shape::One { listener, .. } => listener.subscribe(channel).await,
+            Shape::Cluster(cluster) => cluster.subscribe(channel).await,
+        }
+    }
+
+    pub(super) async fn unsubscribe(&self, channel: &[u8]) -> Result<()> {
+        match &self.0.shape {
+            Shape::One { listener, .. } => listener.unsubscribe(channel).await,
+            Shape::Cluster(cluster) => cluster.unsubscribe(channel).await,
+        }
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self.0.shape, Shape::Cluster(_))
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.terms.clock
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.0.terms.timeout
+    }
+
+    pub(super) fn replicas(&self) -> Option<u64> {
+        self.0.replicas
+    }
+
+    pub(super) fn close(&self) {
+        match &self.0.shape {
+            Shape::One { commands, listener } => {
+                commands.close();
+                listener.line().close();
+            }
+            Shape::Cluster(cluster) => cluster.close(),
+        }
+    }
+}
+
+async fn open_one(
+    way: Way,
+    terms: &Arc<Terms>,
+    health: &Arc<Health>,
+    pushes: UnboundedSender<Push>,
+) -> Result<Shape> {
+    let report = Report::new(health);
+    let commands = command_line(way.clone(), terms, Box::new(move |up| report.set(up)));
+    commands.wire(terms.connect).await?;
+    let listener = Listener::start(way, Arc::clone(terms), Kind::Plain, pushes, Box::new(|| ()));
+    listener.line().wire(terms.connect).await?;
+    Ok(Shape::One { commands, listener })
+}
+
+/// A line for commands.
+pub(super) fn command_line(way: Way, terms: &Arc<Terms>, tell: super::line::Tell) -> Line {
+    let (pulse, with) = (way.pulse(), Arc::clone(terms));
+    let dial = move || {
+        let (way, terms) = (way.clone(), Arc::clone(&with));
+        Box::pin(async move { way.dial(&terms, None).await }) as _
+    };
+    Line::start(Arc::clone(terms), pulse, Box::new(dial), tell)
+}
+
+impl Request {
+    /// The first key, or something that may stand for it: commands without a
+    /// key can be asked anywhere.
+    fn key(&self) -> Option<&[u8]> {
+        let command = match self {
+            Self::Call(call) => return call.keys.first().map(Vec::as_slice),
+            Self::Command(command) => command,
+        };
+        let mut args = command.args_iter().map(|arg| match arg {
+            Arg::Simple(bytes) => bytes,
+            _ => b"0",
+        });
+        let verb = args.next()?.to_ascii_uppercase();
+        args.nth(if verb.starts_with(b"EVAL") || verb.starts_with(b"FCALL") { 2 } else { 0 })
+    }
+}

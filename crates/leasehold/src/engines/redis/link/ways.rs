@@ -1,0 +1,169 @@
+//! The ways to a primary: a fixed address, a list of servers, sentinels.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use redis::Value;
+use tokio::task::JoinSet;
+
+use super::super::address::{Address, Place};
+use super::super::settings::Settings;
+use super::fault;
+use super::line::Pulse;
+use super::tls;
+use super::wire::{Ear, Terms, Wire};
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How to find the primary, again and again.
+#[derive(Clone)]
+pub(super) enum Way {
+    Fixed(Address),
+    /// The one that says that it is the primary.
+    Listed(Vec<Address>),
+    /// The one that most sentinels name, if it agrees.
+    Sentinels {
+        sentinels: Vec<Address>,
+        service: String,
+        terms: Arc<Terms>,
+    },
+}
+
+impl Way {
+    pub(super) fn new(place: &Place, settings: &Settings, terms: &Terms) -> Self {
+        match place {
+            Place::One(address) => Self::Fixed(address.clone()),
+            Place::Listed(all) | Place::Cluster(all) => Self::Listed(all.clone()),
+            Place::Sentinels(all, service) => Self::Sentinels {
+                sentinels: all.clone(),
+                service: service.clone(),
+                terms: Arc::new(Terms {
+                    login: settings.sentinel_login.clone(),
+                    database: 0,
+                    // A dead sentinel must not hold up the living.
+                    connect: terms.connect.min(terms.timeout),
+                    ..terms.clone()
+                }),
+            },
+        }
+    }
+
+    /// What shows that a connection still leads to the primary.
+    pub(super) const fn pulse(&self) -> fn() -> Pulse {
+        match self {
+            Self::Fixed(_) => Pulse::alive,
+            Self::Listed(_) | Self::Sentinels { .. } => primary_pulse,
+        }
+    }
+
+    /// A connection to the primary.
+    pub(super) async fn dial(&self, terms: &Terms, ear: Option<Ear>) -> Result<Wire> {
+        match self {
+            Self::Fixed(address) => Wire::open(address, terms, ear).await,
+            Self::Listed(all) => first_primary(all, terms, ear).await,
+            Self::Sentinels { sentinels, service, terms: to_sentinels } => {
+                let address = ask_sentinels(sentinels, service, to_sentinels).await?;
+                primary(address, terms.clone(), ear).await
+            }
+        }
+    }
+}
+
+/// What all connections of a deployment have in common.
+pub(super) fn terms(settings: &Settings, clock: Clock) -> Result<Terms> {
+    Ok(Terms {
+        login: settings.login.clone(),
+        database: settings.database,
+        tls: settings.tls.as_ref().map(tls::config).transpose()?,
+        connect: settings.connect,
+        timeout: settings.timeout,
+        clock,
+    })
+}
+
+fn primary_pulse() -> Pulse {
+    Pulse { command: redis::cmd("ROLE"), is_fine: is_primary }
+}
+
+/// Says no only to a server that says no: an ACL may forbid the question.
+fn is_primary(role: &Value) -> bool {
+    let Value::Array(parts) = role else { return true };
+    match parts.first() {
+        Some(Value::BulkString(word)) => word == b"master",
+        Some(Value::SimpleString(word)) => word == "master",
+        _ => true,
+    }
+}
+
+/// A connection to a server that does not deny that it is the primary.
+async fn primary(address: Address, terms: Terms, ear: Option<Ear>) -> Result<Wire> {
+    let wire = Wire::open(&address, &terms, ear).await?;
+    let mut pipeline = redis::Pipeline::with_capacity(1);
+    pipeline.cmd("ROLE");
+    let answer = wire.send(&pipeline).await.map_err(|_| fault::away("the server went away"))?;
+    if answer.first().is_none_or(is_primary) {
+        return Ok(wire);
+    }
+    Err(fault::away("the server is a replica now; a new primary is awaited")
+        .with("server", address))
+}
+
+/// Asks all at once, so that a dead one holds up nobody.
+async fn first_primary(all: &[Address], terms: &Terms, ear: Option<Ear>) -> Result<Wire> {
+    let mut asked = JoinSet::new();
+    for address in all {
+        asked.spawn(primary(address.clone(), terms.clone(), ear.clone()));
+    }
+    let mut worst = fault::away("none of the servers was asked");
+    while let Some(answer) = asked.join_next().await {
+        match answer.map_err(|cause| fault::away("a task ended").caused_by(cause)).flatten() {
+            Ok(wire) => return Ok(wire),
+            Err(error) => worst = worse(worst, error),
+        }
+    }
+    Err(worst)
+}
+
+/// What the caller can mend comes before what may mend itself.
+fn worse(one: Error, other: Error) -> Error {
+    if one.kind() == ErrorKind::Unavailable { other } else { one }
+}
+
+/// Where most sentinels see the primary. One that was cut off from the others
+/// may still name the old one.
+async fn ask_sentinels(all: &[Address], service: &str, terms: &Terms) -> Result<Address> {
+    let mut asked = JoinSet::new();
+    for sentinel in all {
+        asked.spawn(ask_sentinel(sentinel.clone(), service.to_owned(), terms.clone()));
+    }
+    let mut votes: HashMap<Address, usize> = HashMap::new();
+    let mut worst = fault::away("no sentinel answered");
+    while let Some(answer) = asked.join_next().await {
+        match answer.map_err(|cause| fault::away("a task ended").caused_by(cause)).flatten() {
+            Ok(address) => {
+                let count = votes.entry(address.clone()).or_default();
+                *count += 1;
+                if *count * 2 > all.len() {
+                    return Ok(address);
+                }
+            }
+            Err(error) => worst = worse(worst, error),
+        }
+    }
+    let most = votes.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(address, _)| address).ok_or(worst)
+}
+
+async fn ask_sentinel(sentinel: Address, service: String, terms: Terms) -> Result<Address> {
+    let wire = Wire::open(&sentinel, &terms, None).await?;
+    let command = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&service).to_owned();
+    let answer = wire.ask(command).await?;
+    let unknown = || {
+        Error::invalid("the sentinels know no such service; check the name in the URL")
+            .with("service", &service)
+    };
+    let (host, port) = redis::from_redis_value::<Option<(String, u16)>>(answer)
+        .map_err(|cause| fault::unreachable(&cause.into()))?
+        .ok_or_else(unknown)?;
+    Address::told_parts(&host, port, &sentinel).ok_or_else(unknown)
+}

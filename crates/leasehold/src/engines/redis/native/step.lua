@@ -1,0 +1,458 @@
+-- What one name goes through; the rules are those of engine/state.rs, and a
+-- test takes both through the same steps.
+--
+-- One call serves many verbs of one client. KEYS are the fence counter and the
+-- index of the shard, then two for each verb: a summary (a string, with the
+-- sole holder in it, so that an uncontended lock is one GET and one SET) and
+-- the details (a hash of readers, permits and the queue; mostly absent).
+-- ARGV are how to publish, how long the prefix of a summary key is, and one
+-- packed array for each verb.
+
+local COUNTER, INDEX = KEYS[1], KEYS[2]
+local PUBLISH, PREFIX = ARGV[1], tonumber(ARGV[2])
+
+-- How long an unclean end is remembered, at the least.
+local LINGER = 60000
+
+-- Modes, and how a lease ended.
+local EXCLUSIVE, READ, WRITE, PERMITS = 1, 2, 3, 4
+local NONE, RELEASED, EXPIRED, EVICTED = 0, 1, 2, 3
+
+-- A seat: a claim that holds or waits. SEQ is its number in the queue, FENCE
+-- and PRED are known once it holds.
+local ID, MODE, TAKE, OF, LABEL, TTL, DELAY, META, CHANNEL, SINCE, EXPIRES, SEQ, FENCE, PRED =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
+
+-- A summary. COUNT, USED (permits), SOONEST (no holder expires before) and
+-- ELDEST are of the holders in the details; the queue has the numbers from
+-- HEAD up to TAIL; KEEP is until when any of it matters.
+local SOLE, COUNT, USED, SOONEST, ELDEST, HEAD, TAIL, CLOSED, LAST, KEEP =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+
+-- Answers.
+local GRANTED, BUSY, OTHER_KIND, HELD, QUEUED, GONE, DONE, TAKEN, SHOWN = 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+local max, min = math.max, math.min
+local pack, unpack_one = cmsgpack.pack, cmsgpack.unpack
+
+-- The fence -----------------------------------------------------------------
+
+local fence
+
+-- Larger than all before, even if the counter was lost: as long as the clock
+-- does not go back.
+local function draw()
+  fence = max((fence or tonumber(redis.call('GET', COUNTER)) or 0) + 1, micros)
+  return fence
+end
+
+-- The name at hand ----------------------------------------------------------
+
+local summary, details, name, state, known, changed
+local listed, longest = {}, 0
+
+local function load(summary_key, details_key)
+  summary, details, name = summary_key, details_key, string.sub(summary_key, PREFIX + 1)
+  local packed = redis.call('GET', summary)
+  known, changed = packed, false
+  state = packed and unpack_one(packed) or { false, 0, 0, 0, false, 0, 0, 0, false, 0 }
+end
+
+local function is_idle()
+  return not state[SOLE] and state[COUNT] == 0 and state[HEAD] == state[TAIL]
+end
+
+-- A clean end is not worth remembering.
+local function is_forgotten()
+  local last = state[LAST]
+  return is_idle() and state[CLOSED] <= now and (not last or last[3] == RELEASED or last[4] + last[6] <= now)
+end
+
+local function save()
+  if is_forgotten() then
+    if known then redis.call('DEL', summary, details) end
+    listed[name] = false
+  elseif changed then
+    local last = state[LAST]
+    local memory = max(state[CLOSED], last and last[4] + last[6] or 0)
+    local left = max(is_idle() and memory or max(state[KEEP], memory), now + 1) - now
+    redis.call('SET', summary, pack(state), 'PX', left)
+    if state[COUNT] > 0 or state[HEAD] < state[TAIL] then redis.call('PEXPIRE', details, left) end
+    listed[name] = true
+    longest = max(longest, left)
+  end
+end
+
+-- Seats in the details ------------------------------------------------------
+
+local function fetch(kind, id)
+  local packed = redis.call('HGET', details, kind .. id)
+  return packed and unpack_one(packed)
+end
+
+-- Details whose summary has gone (evicted, say) are nobody's any more.
+local function put(kind, seat)
+  if not known then
+    redis.call('DEL', details)
+    known = true
+  end
+  redis.call('HSET', details, kind .. seat[ID], pack(seat))
+end
+
+local function keep(seat)
+  state[KEEP] = max(state[KEEP], seat[EXPIRES] + seat[DELAY] + max(LINGER, 2 * seat[TTL]))
+  changed = true
+end
+
+local function is_sole(mode)
+  return mode == EXCLUSIVE or mode == WRITE
+end
+
+-- All holders in the details, oldest first.
+local function shared()
+  local found, all = {}, redis.call('HGETALL', details)
+  for at = 1, #all, 2 do
+    if string.byte(all[at]) == 104 then found[#found + 1] = unpack_one(all[at + 1]) end
+  end
+  table.sort(found, function(a, b) return a[FENCE] < b[FENCE] end)
+  return found
+end
+
+local function holders()
+  if state[SOLE] then return { state[SOLE] } end
+  return state[COUNT] > 0 and shared() or {}
+end
+
+local function holder(id)
+  local sole = state[SOLE]
+  if sole then return sole[ID] == id and sole or nil end
+  return state[COUNT] > 0 and fetch('h', id) or nil
+end
+
+-- Oldest holder; found again only if it has gone and somebody asks.
+local function eldest()
+  if state[SOLE] then return state[SOLE] end
+  if state[COUNT] == 0 then return nil end
+  local seat = state[ELDEST] and fetch('h', state[ELDEST])
+  if not seat then
+    seat = shared()[1]
+    state[ELDEST], changed = seat[ID], true
+  end
+  return seat
+end
+
+local function store_holder(seat)
+  if is_sole(seat[MODE]) then state[SOLE] = seat else put('h', seat) end
+  keep(seat)
+end
+
+local function add_holder(seat)
+  if not is_sole(seat[MODE]) then
+    local first = state[COUNT] == 0
+    state[SOONEST] = first and seat[EXPIRES] or min(state[SOONEST], seat[EXPIRES])
+    if first then state[ELDEST] = seat[ID] end
+    state[COUNT], state[USED] = state[COUNT] + 1, state[USED] + seat[TAKE]
+  end
+  store_holder(seat)
+end
+
+local function remove_holder(seat)
+  changed = true
+  if is_sole(seat[MODE]) then
+    state[SOLE] = false
+    return
+  end
+  redis.call('HDEL', details, 'h' .. seat[ID])
+  state[COUNT], state[USED] = state[COUNT] - 1, state[USED] - seat[TAKE]
+  if state[ELDEST] == seat[ID] then state[ELDEST] = false end
+end
+
+-- Remembers how a lease ended. A reader that leaves repairs nothing: the next
+-- writer must still hear that the last one died.
+local function finish(seat, how, at, remark)
+  local last = state[LAST]
+  if seat[MODE] == READ and how == RELEASED and last and last[3] ~= RELEASED then return end
+  state[LAST] = { seat[LABEL], seat[FENCE], how, at, remark or false, max(LINGER, 2 * seat[TTL]) }
+end
+
+-- The queue -----------------------------------------------------------------
+
+local function leave(seat)
+  redis.call('HDEL', details, 'w' .. seat[ID], 'q' .. seat[SEQ])
+  changed = true
+end
+
+local function waiter(id)
+  local seat = state[HEAD] < state[TAIL] and fetch('w', id)
+  if seat and seat[EXPIRES] > now then return seat end
+  if seat then leave(seat) end
+end
+
+-- The first who still waits; drops those before it whose time is up.
+local function head()
+  while state[HEAD] < state[TAIL] do
+    local id = redis.call('HGET', details, 'q' .. state[HEAD])
+    local seat = id and fetch('w', id)
+    if seat and seat[EXPIRES] > now then return seat end
+    if seat then leave(seat) end
+    state[HEAD], changed = state[HEAD] + 1, true
+  end
+end
+
+local function join(seat)
+  seat[SEQ] = state[TAIL]
+  state[TAIL] = state[TAIL] + 1
+  put('w', seat)
+  redis.call('HSET', details, 'q' .. seat[SEQ], seat[ID])
+  keep(seat)
+end
+
+local function fits(mode, take, of)
+  if is_sole(mode) then return not state[SOLE] and state[COUNT] == 0 end
+  if mode == READ then return not state[SOLE] end
+  return state[USED] + take <= of
+end
+
+local function has_room(seat)
+  return state[CLOSED] <= now and fits(seat[MODE], seat[TAKE], seat[OF])
+end
+
+local function grant(seat)
+  local last = state[LAST]
+  seat[SINCE], seat[FENCE], seat[PRED] = now, draw(), last and last[3] or NONE
+  add_holder(seat)
+end
+
+local function tell(seat, news)
+  if seat[CHANNEL] ~= '' then redis.call(PUBLISH, seat[CHANNEL], pack(news)) end
+end
+
+local function serve()
+  local seat = head()
+  while seat and has_room(seat) do
+    leave(seat)
+    state[HEAD] = state[HEAD] + 1
+    grant(seat)
+    tell(seat, { 1, seat[ID], seat[FENCE], seat[PRED] })
+    seat = head()
+  end
+end
+
+local function lapse(seat)
+  remove_holder(seat)
+  state[CLOSED] = max(state[CLOSED], seat[EXPIRES] + seat[DELAY])
+  finish(seat, EXPIRED, seat[EXPIRES])
+end
+
+-- Of many holders those are looked for only once one may have expired.
+local function expire()
+  local sole = state[SOLE]
+  if sole then
+    if sole[EXPIRES] <= now then lapse(sole) end
+    return
+  end
+  if state[COUNT] == 0 or state[SOONEST] > now then return end
+  local soonest, over = math.huge, {}
+  for _, seat in ipairs(shared()) do
+    if seat[EXPIRES] <= now then over[#over + 1] = seat else soonest = min(soonest, seat[EXPIRES]) end
+  end
+  table.sort(over, function(a, b)
+    return a[EXPIRES] < b[EXPIRES] or (a[EXPIRES] == b[EXPIRES] and a[FENCE] < b[FENCE])
+  end)
+  for _, seat in ipairs(over) do lapse(seat) end
+  state[SOONEST], changed = state[COUNT] > 0 and soonest or 0, true
+end
+
+-- Answers -------------------------------------------------------------------
+
+local function shown(seat)
+  return { seat[LABEL], seat[MODE], seat[TAKE], seat[OF], seat[FENCE] or 0, now - seat[SINCE],
+    seat[EXPIRES] - now, seat[META] }
+end
+
+local function granted(seat)
+  return { GRANTED, seat[FENCE], seat[EXPIRES] - now, seat[PRED] }
+end
+
+-- The earliest moment at which there may be room without anyone's doing.
+local function opens_at(seat)
+  if fits(seat[MODE], seat[TAKE], seat[OF]) then return state[CLOSED] end
+  local sole = state[SOLE]
+  return max(sole and sole[EXPIRES] + sole[DELAY] or state[SOONEST], state[CLOSED])
+end
+
+-- Whoever is not the head has nothing to look for before the head had its
+-- chance.
+local function busy(seat, placed)
+  local first, look = head(), opens_at(seat)
+  if first and first[ID] ~= seat[ID] then look = max(look, first[EXPIRES]) end
+  local oldest = eldest()
+  return { BUSY, max(look - now, 0), placed and placed[EXPIRES] - now or -1, oldest and shown(oldest) or false }
+end
+
+local function kind(mode)
+  return mode == WRITE and READ or mode
+end
+
+-- Who holds it or waits for it as another kind, if anyone.
+local function other_kind(mode, of)
+  local first = eldest() or head()
+  if not first then return nil end
+  local same = kind(first[MODE]) == kind(mode) and (mode ~= PERMITS or first[OF] == of)
+  return not same and { OTHER_KIND, first[MODE], first[TAKE], first[OF] } or nil
+end
+
+local function extend(seat, ttl)
+  seat[EXPIRES] = max(seat[EXPIRES], now + ttl)
+  seat[TTL] = max(seat[TTL], ttl)
+end
+
+-- Verbs ---------------------------------------------------------------------
+
+local verbs = {}
+
+-- { 'a', id, mode, take, of, label, ttl, delay, meta, channel, waits }
+verbs['a'] = function(verb)
+  local id, mode, ttl, waits = verb[2], verb[3], verb[7], verb[11] == 1
+  local held, queued = holder(id), waiter(id)
+  local mine = held or queued
+  if mine and (mine[MODE] ~= mode or mine[TAKE] ~= verb[4] or mine[OF] ~= verb[5]) then
+    return { OTHER_KIND, mine[MODE], mine[TAKE], mine[OF] }
+  end
+  if held then
+    extend(held, ttl)
+    store_holder(held)
+    return granted(held)
+  end
+  local other = other_kind(mode, verb[5])
+  if other then return other end
+  if queued and waits then
+    extend(queued, ttl)
+    put('w', queued)
+    keep(queued)
+    return busy(queued, queued)
+  end
+  -- A try leaves nothing behind, not even what a wait left before.
+  if queued then
+    leave(queued)
+    serve()
+  end
+  local seat = { id, mode, verb[4], verb[5], verb[6], ttl, verb[8], verb[9], verb[10], now, now + ttl, 0, 0, 0 }
+  if not head() and has_room(seat) then
+    grant(seat)
+    return granted(seat)
+  end
+  if waits then join(seat) end
+  return busy(seat, waits and seat)
+end
+
+-- { 'r', id, ttl }
+verbs['r'] = function(verb)
+  local seat = holder(verb[2])
+  if seat then
+    extend(seat, verb[3])
+    store_holder(seat)
+    return { HELD, seat[EXPIRES] - now }
+  end
+  seat = waiter(verb[2])
+  if not seat then return { GONE } end
+  extend(seat, verb[3])
+  put('w', seat)
+  keep(seat)
+  return { QUEUED, seat[EXPIRES] - now }
+end
+
+-- { 'u', id, keep_closed, cut_off }
+verbs['u'] = function(verb)
+  local seat = holder(verb[2])
+  if not seat then
+    seat = waiter(verb[2])
+    if seat then leave(seat) end
+    return seat and { DONE } or { GONE }
+  end
+  local cut_off = verb[4] == 1
+  local closed = max(cut_off and seat[DELAY] or 0, verb[3])
+  remove_holder(seat)
+  if closed > 0 then state[CLOSED] = max(state[CLOSED], now + closed) end
+  finish(seat, cut_off and EXPIRED or RELEASED, now)
+  return { DONE }
+end
+
+-- { 'c', id, mode }
+verbs['c'] = function(verb)
+  local seat, to = holder(verb[2]), verb[3]
+  if not seat then return { GONE } end
+  if seat[MODE] ~= to then
+    if seat[MODE] ~= WRITE or to ~= READ then return { OTHER_KIND, seat[MODE], seat[TAKE], seat[OF] } end
+    remove_holder(seat)
+    seat[MODE] = READ
+    add_holder(seat)
+  end
+  return { HELD, seat[EXPIRES] - now }
+end
+
+-- { 'e', fence (0 for any), id ('' for any), actor, reason }
+verbs['e'] = function(verb)
+  local everyone, taken = verb[2] == 0 and verb[3] == '', {}
+  for _, seat in ipairs(holders()) do
+    if everyone or seat[FENCE] == verb[2] or seat[ID] == verb[3] then
+      remove_holder(seat)
+      finish(seat, EVICTED, now, 'by ' .. verb[4] .. ': ' .. verb[5])
+      tell(seat, { 2, seat[ID], verb[4], verb[5] })
+      taken[#taken + 1] = shown(seat)
+    end
+  end
+  if everyone then state[CLOSED], changed = 0, true end
+  return { TAKEN, taken }
+end
+
+-- { 'i' }: who holds and who waits.
+verbs['i'] = function()
+  local held, waiting, last = {}, {}, state[LAST]
+  for at, seat in ipairs(holders()) do held[at] = shown(seat) end
+  for at = state[HEAD], state[TAIL] - 1 do
+    local id = redis.call('HGET', details, 'q' .. at)
+    local seat = id and fetch('w', id)
+    if seat and seat[EXPIRES] > now then waiting[#waiting + 1] = shown(seat) end
+  end
+  local ended = last and { last[1], last[2], last[3], now - last[4], last[5] }
+  return { SHOWN, held, waiting, max(state[CLOSED] - now, 0), ended or false }
+end
+
+local function step(verb)
+  expire()
+  -- Whoever leaves the queue is not served first: it would stand between a
+  -- holder that died and the next one, who must hear of it.
+  if verb[1] ~= 'u' then serve() end
+  local answer = verbs[verb[1]](verb)
+  serve()
+  save()
+  return pack(answer)
+end
+
+local answers = {}
+for at = 3, #ARGV do
+  load(KEYS[2 * at - 3], KEYS[2 * at - 2])
+  answers[at - 2] = step(unpack_one(ARGV[at]))
+end
+
+-- What concerns all names of the shard, once for the whole call.
+
+if fence then redis.call('SET', COUNTER, string.format('%.0f', fence)) end
+
+local new, old = {}, {}
+for text, is_there in pairs(listed) do
+  if is_there then
+    new[#new + 1] = 0
+    new[#new + 1] = text
+  else
+    old[#old + 1] = text
+  end
+end
+if #new > 0 then
+  redis.call('ZADD', INDEX, unpack(new))
+  if redis.call('PTTL', INDEX) < longest - 1000 then redis.call('PEXPIRE', INDEX, longest) end
+end
+if #old > 0 then redis.call('ZREM', INDEX, unpack(old)) end
+
+return answers

@@ -1,0 +1,233 @@
+//! What the script is asked, and what it answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::pack::{Item, Items, Packer, garbled};
+use crate::claim::{Claim, Ending, Holder, LeaseId, Mode, Predecessor, Refresh, Stance};
+use crate::clock::Moment;
+use crate::engine::state::Answer;
+use crate::engine::{Eviction, Held, Last, Queued, Status, Target};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
+
+/// Asks for a lease; the grant is told on `channel`, if it comes later.
+pub(super) fn acquire(claim: &Claim, channel: &[u8], queues: bool) -> Vec<u8> {
+    let (mode, take, of) = numbers(claim.ticket.mode);
+    let waits = queues && matches!(claim.stance, Stance::Wait { .. });
+    Packer::array(11)
+        .bytes("a")
+        .bytes(id(claim.ticket.id))
+        .number(mode)
+        .number(take)
+        .number(of)
+        .bytes(claim.owner.label())
+        .number(millis(claim.ttl))
+        .number(millis(claim.lock_delay))
+        .maybe(claim.meta.as_deref())
+        .bytes(channel)
+        .number(u64::from(waits))
+        .done()
+}
+
+pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
+    Packer::array(3).bytes("r").bytes(id(refresh.ticket.id)).number(millis(refresh.ttl)).done()
+}
+
+pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
+    let closed = ending.keep_closed.map_or(0, millis);
+    let cut_off = u64::from(ending.cut_off);
+    Packer::array(4).bytes("u").bytes(id(lease)).number(closed).number(cut_off).done()
+}
+
+pub(super) fn convert(lease: LeaseId, to: Mode) -> Vec<u8> {
+    Packer::array(3).bytes("c").bytes(id(lease)).number(numbers(to).0).done()
+}
+
+pub(super) fn evict(eviction: &Eviction) -> Vec<u8> {
+    let (fence, lease) = match eviction.target {
+        Target::Fence(fence) => (fence, None),
+        Target::Lease(lease) => (0, Some(id(lease))),
+        Target::All => (0, None),
+    };
+    let verb = Packer::array(5).bytes("e").number(fence);
+    let verb = verb.bytes(lease.as_ref().map_or(&[][..], |id| &id[..]));
+    verb.bytes(&*eviction.actor).bytes(&*eviction.reason).done()
+}
+
+pub(super) fn look() -> Vec<u8> {
+    Packer::array(1).bytes("i").done()
+}
+
+fn id(lease: LeaseId) -> [u8; 16] {
+    lease.to_bits().to_be_bytes()
+}
+
+/// Rounded up: nobody gets less than was asked for.
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+fn numbers(mode: Mode) -> (u64, u64, u64) {
+    match mode {
+        Mode::Exclusive => (1, 0, 0),
+        Mode::Read => (2, 0, 0),
+        Mode::Write => (3, 0, 0),
+        Mode::Permits { take, of } => (4, take.into(), of.into()),
+    }
+}
+
+fn mode(items: &mut Items) -> Result<Mode> {
+    let (mode, take, of) = (items.number()?, items.number()?, items.number()?);
+    let count = |n: u64| u32::try_from(n).map_err(|_| garbled());
+    Ok(match mode {
+        1 => Mode::Exclusive,
+        2 => Mode::Read,
+        3 => Mode::Write,
+        4 => Mode::Permits { take: count(take)?, of: count(of)? },
+        _ => return Err(garbled()),
+    })
+}
+
+fn predecessor(number: u64) -> Result<Predecessor> {
+    Ok(match number {
+        0 => Predecessor::None,
+        1 => Predecessor::Released,
+        2 => Predecessor::Expired,
+        3 => Predecessor::Evicted,
+        _ => return Err(garbled()),
+    })
+}
+
+fn span(items: &mut Items) -> Result<Duration> {
+    items.number().map(Duration::from_millis)
+}
+
+/// The answer to a verb that changes one lease.
+pub(super) fn answer(packed: &[u8]) -> Result<Answer> {
+    let mut items = Item::unpack(packed)?.array()?;
+    Ok(match items.number()? {
+        1 => Answer::Granted {
+            fence: items.number()?,
+            ttl: span(&mut items)?,
+            predecessor: predecessor(items.number()?)?,
+        },
+        2 => busy(&mut items)?,
+        3 => Answer::OtherKind(mode(&mut items)?),
+        4 => Answer::Held { ttl: span(&mut items)? },
+        5 => Answer::Queued { ttl: span(&mut items)? },
+        6 => Answer::Gone,
+        7 => Answer::Released,
+        _ => return Err(garbled()),
+    })
+}
+
+fn busy(items: &mut Items) -> Result<Answer> {
+    let recheck_in = span(items)?;
+    let placed = u64::try_from(items.signed()?).ok().map(Duration::from_millis);
+    let holder = match items.item()? {
+        Item::Nothing => None,
+        other => Some(held(other)?),
+    };
+    Ok(Answer::Busy { holder: holder.map(as_holder), recheck_in, placed })
+}
+
+fn as_holder(held: Held) -> Holder {
+    let mut holder = Holder::new(held.label);
+    (holder.fence, holder.held_for, holder.time_left) = (held.fence, held.held_for, held.time_left);
+    holder
+}
+
+/// The answer to an eviction.
+pub(super) fn taken(packed: &[u8]) -> Result<Vec<Held>> {
+    let mut items = Item::unpack(packed)?.array()?;
+    expect(&mut items, 8)?;
+    items.array()?.map(held).collect()
+}
+
+/// The answer to a look.
+pub(super) fn status(name: Name, packed: &[u8]) -> Result<Status> {
+    let mut items = Item::unpack(packed)?.array()?;
+    expect(&mut items, 9)?;
+    let mut status = Status::new(name);
+    status.holders = items.array()?.map(held).collect::<Result<_>>()?;
+    status.waiters = items.array()?.map(queued).collect::<Result<_>>()?;
+    status.closed_for = Some(span(&mut items)?).filter(|left| !left.is_zero());
+    status.last = match items.item()? {
+        Item::Nothing => None,
+        other => Some(last(&mut other.array()?)?),
+    };
+    Ok(status)
+}
+
+fn expect(items: &mut Items, kind: u64) -> Result<()> {
+    if items.number()? == kind { Ok(()) } else { Err(garbled()) }
+}
+
+fn held(item: Item) -> Result<Held> {
+    let mut items = item.array()?;
+    Ok(Held {
+        label: items.text()?.into(),
+        mode: mode(&mut items)?,
+        fence: Some(items.number()?),
+        held_for: Some(span(&mut items)?),
+        time_left: Some(span(&mut items)?),
+        meta: items.item()?.maybe_text()?.map(Arc::from),
+    })
+}
+
+fn queued(item: Item) -> Result<Queued> {
+    let held = held(item)?;
+    Ok(Queued { label: held.label, mode: held.mode, waiting_for: held.held_for })
+}
+
+fn last(items: &mut Items) -> Result<Last> {
+    Ok(Last {
+        label: items.text()?.into(),
+        fence: items.number()?,
+        ended: predecessor(items.number()?)?,
+        ago: span(items)?,
+        remark: items.item()?.maybe_text()?.map(Arc::from),
+    })
+}
+
+/// What a client is told without having asked.
+#[derive(Debug)]
+pub(super) enum News {
+    /// A waiter holds the name now.
+    Granted { id: LeaseId, fence: u64, predecessor: Predecessor },
+    /// A lease was taken away.
+    Evicted { id: LeaseId, actor: Arc<str>, reason: Arc<str> },
+}
+
+pub(super) fn news(packed: &[u8]) -> Result<News> {
+    let mut items = Item::unpack(packed)?.array()?;
+    let kind = items.number()?;
+    let bytes: [u8; 16] = items.bytes()?.try_into().map_err(|_| garbled())?;
+    let id = LeaseId::from_bits(u128::from_be_bytes(bytes));
+    Ok(match kind {
+        1 => {
+            News::Granted { id, fence: items.number()?, predecessor: predecessor(items.number()?)? }
+        }
+        2 => News::Evicted { id, actor: items.text()?.into(), reason: items.text()?.into() },
+        _ => return Err(garbled()),
+    })
+}
+
+/// One verb's answer, with when its request left.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) packed: Vec<u8>,
+    pub(super) sent_at: Moment,
+}
+
+impl Answered {
+    pub(super) fn answer(&self) -> Result<Answer> {
+        answer(&self.packed)
+    }
+}
+
+/// The request was never sent, because the engine is closed.
+pub(super) fn closed() -> Error {
+    Error::new(ErrorKind::Unavailable, "the engine is closed; open it again")
+}
