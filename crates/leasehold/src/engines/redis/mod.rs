@@ -45,17 +45,22 @@ use crate::url::Url;
 /// Opens the deployment that a URL names, in the layout that it asks for.
 pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let settings = Settings::from_url(url)?;
-    layout::check(&url.options, settings.layout)?;
-    let link = Link::open(&settings, clock.clone()).await?;
+    let options = &url.options;
+    layout::check(options, settings.layout)?;
     match settings.layout {
-        Layout::Native => native::open(link, &settings, clock).await,
+        Layout::Native => {
+            let link = Link::open(&settings, clock.clone()).await?;
+            native::open(link, &settings, clock).await
+        }
         Layout::String => {
-            let options = StringOptions::from_options(&url.options)?;
+            let options = StringOptions::from_options(options)?;
+            let link = Link::open(&settings, clock.clone()).await?;
             Ok(string::open(link, options, clock).await)
         }
         Layout::Redisson => {
-            let options = RedissonOptions::from_options(&url.options, settings.wake)?;
-            Ok(redisson::open(link, options, clock).await)
+            let options = RedissonOptions::from_options(options, settings.wake)?;
+            let link = Link::open(&settings, clock.clone()).await?;
+            redisson::open(link, options, clock).await
         }
     }
 }
