@@ -55,14 +55,15 @@ impl Store {
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
     }
 
-    /// A namespace of its own on a Redis that all stores of this process share.
+    /// A database of its own on a Redis that all stores of this process share,
+    /// opened with these options.
     ///
     /// # Errors
     ///
     /// When there is no room for its folder, or the server does not start.
     pub fn redis(options: &str) -> Outcome<Self> {
         let server = shared::url(shared::Kind::Redis)?;
-        let url = format!("{server}?namespace={}{options}", shared::namespace());
+        let url = format!("{server}{}?{options}", shared::number());
         Ok(Self {
             way: Way::Url(url),
             recipe: Recipe::Mutex,

@@ -3,14 +3,38 @@
 //! A [`link`] reaches the deployment, whatever its shape; a layout decides which
 //! keys a lease is made of.
 
+/// A script after what all scripts of borrowed layouts share.
+macro_rules! script {
+    ($($file:literal),+) => {
+        $crate::engines::redis::script::Script::new(concat!(
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/engines/redis/scripts/common.lua")),
+            $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/engines/redis/scripts/", $file))),+
+        ))
+    };
+}
+
 mod address;
+mod bells;
+mod card;
+mod evictions;
+mod guest;
+mod layout;
 mod link;
 mod native;
+mod redisson;
+#[cfg(feature = "quorum")]
+pub(in crate::engines) mod redlock;
 mod script;
+#[cfg(test)]
+mod server;
 mod settings;
+mod string;
+mod values;
+mod waits;
 
 use std::sync::Arc;
 
+use self::layout::{RedissonOptions, StringOptions};
 use self::link::Link;
 use self::settings::{Layout, Settings};
 use crate::clock::Clock;
@@ -21,8 +45,17 @@ use crate::url::Url;
 /// Opens the deployment that a URL names, in the layout that it asks for.
 pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let settings = Settings::from_url(url)?;
+    layout::check(&url.options, settings.layout)?;
     let link = Link::open(&settings, clock.clone()).await?;
     match settings.layout {
         Layout::Native => native::open(link, &settings, clock).await,
+        Layout::String => {
+            let options = StringOptions::from_options(&url.options)?;
+            Ok(string::open(link, options, clock).await)
+        }
+        Layout::Redisson => {
+            let options = RedissonOptions::from_options(&url.options, settings.wake)?;
+            Ok(redisson::open(link, options, clock).await)
+        }
     }
 }

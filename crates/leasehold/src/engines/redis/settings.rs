@@ -17,6 +17,20 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) enum Layout {
     /// Our own: every mode, queue, hand-over, fence.
     Native,
+    /// A token in a string, as many libraries have it.
+    String,
+    /// Redisson's.
+    Redisson,
+}
+
+impl Layout {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::String => "string",
+            Self::Redisson => "redisson",
+        }
+    }
 }
 
 /// How a waiter learns that its turn has come.
@@ -127,7 +141,9 @@ fn number(options: &Options, key: &str) -> Result<Option<u64>> {
 fn layout(options: &Options) -> Result<Layout> {
     match options.get("layout")? {
         None | Some("native") => Ok(Layout::Native),
-        Some(_) => Err(Error::invalid("option \"layout\" takes native")),
+        Some("string") => Ok(Layout::String),
+        Some("redisson") => Ok(Layout::Redisson),
+        Some(_) => Err(Error::invalid("option \"layout\" takes native, string or redisson")),
     }
 }
 

@@ -18,6 +18,10 @@ use crate::engines::redis::link::{Link, Reply};
 use crate::engines::redis::script::{Call, Script};
 use crate::error::{Error, ErrorKind, Result};
 
+/// Without its clock, which a test brings itself.
+#[cfg(test)]
+pub(super) const STEP_ALONE: &str = include_str!("step.lua");
+
 static STEP: Script = Script::new(concat!(include_str!("clock.lua"), include_str!("step.lua")));
 
 /// The most verbs of one call: a server does nothing else while it serves them.

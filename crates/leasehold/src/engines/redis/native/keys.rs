@@ -79,7 +79,7 @@ fn bucket(name: &str) -> u8 {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    u8::try_from((hash >> 32) % u64::from(SHARDS)).unwrap_or_default()
+    u8::try_from((hash ^ (hash >> 32)) % u64::from(SHARDS)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ mod keys;
 mod look;
 mod pack;
 mod patience;
+#[cfg(test)]
+mod tests;
 mod verb;
 
 use std::collections::HashSet;

@@ -299,7 +299,15 @@ local function other_kind(mode, of)
   local first = eldest() or head()
   if not first then return nil end
   local same = kind(first[MODE]) == kind(mode) and (mode ~= PERMITS or first[OF] == of)
-  return not same and { OTHER_KIND, first[MODE], first[TAKE], first[OF] } or nil
+  return not same and first or nil
+end
+
+local function is_mode(seat, mode, take, of)
+  return seat[MODE] == mode and seat[TAKE] == take and seat[OF] == of
+end
+
+local function other(seat)
+  return { OTHER_KIND, seat[MODE], seat[TAKE], seat[OF] }
 end
 
 local function extend(seat, ttl)
@@ -316,16 +324,14 @@ verbs['a'] = function(verb)
   local id, mode, ttl, waits = verb[2], verb[3], verb[7], verb[11] == 1
   local held, queued = holder(id), waiter(id)
   local mine = held or queued
-  if mine and (mine[MODE] ~= mode or mine[TAKE] ~= verb[4] or mine[OF] ~= verb[5]) then
-    return { OTHER_KIND, mine[MODE], mine[TAKE], mine[OF] }
-  end
+  if mine and not is_mode(mine, mode, verb[4], verb[5]) then return other(mine) end
   if held then
     extend(held, ttl)
     store_holder(held)
     return granted(held)
   end
-  local other = other_kind(mode, verb[5])
-  if other then return other end
+  local stranger = other_kind(mode, verb[5])
+  if stranger then return other(stranger) end
   if queued and waits then
     extend(queued, ttl)
     put('w', queued)
@@ -378,12 +384,12 @@ verbs['u'] = function(verb)
   return { DONE }
 end
 
--- { 'c', id, mode }
+-- { 'c', id, mode, take, of }
 verbs['c'] = function(verb)
-  local seat, to = holder(verb[2]), verb[3]
+  local seat = holder(verb[2])
   if not seat then return { GONE } end
-  if seat[MODE] ~= to then
-    if seat[MODE] ~= WRITE or to ~= READ then return { OTHER_KIND, seat[MODE], seat[TAKE], seat[OF] } end
+  if not is_mode(seat, verb[3], verb[4], verb[5]) then
+    if seat[MODE] ~= WRITE or verb[3] ~= READ then return other(seat) end
     remove_holder(seat)
     seat[MODE] = READ
     add_holder(seat)

@@ -41,7 +41,8 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
 }
 
 pub(super) fn convert(lease: LeaseId, to: Mode) -> Vec<u8> {
-    Packer::array(3).bytes("c").bytes(id(lease)).number(numbers(to).0).done()
+    let (mode, take, of) = numbers(to);
+    Packer::array(5).bytes("c").bytes(id(lease)).number(mode).number(take).number(of).done()
 }
 
 pub(super) fn evict(eviction: &Eviction) -> Vec<u8> {
