@@ -129,6 +129,7 @@ impl Peer {
         if fs::read_to_string(&stamp).is_ok_and(|fetched| fetched == wanted) {
             return Ok(());
         }
+        place.clear()?;
         place.bring(self.manifests)?;
         bounded((self.fetch)(&place))?;
         fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
@@ -152,6 +153,12 @@ impl Place {
         let read = |file: &&str| fs::read_to_string(self.folder.join(file));
         let texts: Result<Vec<_>, _> = files.iter().map(read).collect();
         Ok(texts.map_err(|error| format!("{}: {error}", self.folder.display()))?.concat())
+    }
+
+    /// Nothing of other versions may stay.
+    fn clear(&self) -> Done {
+        let cleared = fs::remove_dir_all(&self.out).and_then(|()| fs::create_dir_all(&self.out));
+        cleared.map_err(|error| format!("{}: {error}", self.out.display()))
     }
 
     /// Copies those of the files that the peer has: nothing that a build makes
@@ -202,7 +209,8 @@ fn go_build(place: &Place) -> Option<Command> {
 
 fn pip(place: &Place) -> Command {
     let mut command = Command::new("python3");
-    command.args(["-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target"]);
+    command.args(["-m", "pip", "install", "-q", "--no-deps", "--root-user-action=ignore"]);
+    command.arg("--target");
     command.arg(place.out.join("lib")).arg("-r").arg(place.out.join("requirements.txt"));
     command
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use leasehold::{ErrorKind, Guard, Lock, Locks, Mutex, Released, RwLock, Semaphore};
 use redis::aio::MultiplexedConnection;
 use rslock::LockManager;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, OnceCell};
 
 pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -23,6 +23,8 @@ pub(crate) struct Doors {
     servers: Vec<String>,
     /// One client per URL, as a service would have.
     clients: AsyncMutex<HashMap<String, Locks>>,
+    /// The bare driver, one connection for all as well.
+    driver: OnceCell<MultiplexedConnection>,
     rslock: LockManager,
 }
 
@@ -50,7 +52,8 @@ impl Doors {
     pub(crate) fn new(servers: &str) -> Self {
         let servers: Vec<String> = servers.split(',').map(str::to_owned).collect();
         let urls = servers.iter().map(|server| format!("redis://{server}/")).collect();
-        Self { rslock: LockManager::new(urls), servers, clients: AsyncMutex::default() }
+        let (clients, driver) = (AsyncMutex::default(), OnceCell::new());
+        Self { rslock: LockManager::new(urls), servers, clients, driver }
     }
 
     pub(crate) async fn open(&self, kind: &str, name: &str) -> Outcome<Door> {
@@ -68,10 +71,13 @@ impl Doors {
         })
     }
 
-    /// A connection of the driver's own, to the first server.
+    /// The bare driver, on the first server.
     pub(crate) async fn driver(&self) -> Outcome<MultiplexedConnection> {
-        let client = redis::Client::open(format!("redis://{}/", self.servers[0]))?;
-        Ok(client.get_multiplexed_async_connection().await?)
+        let connect = async || {
+            let client = redis::Client::open(format!("redis://{}/", self.servers[0]))?;
+            client.get_multiplexed_async_connection().await
+        };
+        Ok(self.driver.get_or_try_init(connect).await?.clone())
     }
 
     async fn locks(&self, kind: &str) -> Outcome<Locks> {
