@@ -38,12 +38,14 @@ impl Fleet {
     ///
     /// When a server does not start, or they do not get in sync.
     pub fn replicated(replicas: usize) -> Result<Self, ServerError> {
-        let servers = start(&Plan::redis().args(["--repl-diskless-sync-delay", "0"]), replicas + 1)?;
+        let servers =
+            start(&Plan::redis().args(["--repl-diskless-sync-delay", "0"]), replicas + 1)?;
         let fleet = Self { servers, sentinels: Vec::new(), shape: Shape::Replicated };
         for replica in &fleet.servers[1..] {
             follow(replica, &fleet.servers[0])?;
         }
-        fleet.until("the replicas are in sync", |fleet| fleet.servers[1..].iter().all(is_synced))?;
+        fleet
+            .until("the replicas are in sync", |fleet| fleet.servers[1..].iter().all(is_synced))?;
         Ok(fleet)
     }
 
@@ -106,7 +108,8 @@ impl Fleet {
     ///
     /// When none is.
     pub fn primary(&self) -> Result<usize, ServerError> {
-        let found = self.servers.iter().position(|server| role(server).as_deref() == Some("master"));
+        let found =
+            self.servers.iter().position(|server| role(server).as_deref() == Some("master"));
         found.ok_or_else(|| ServerError("no server is a primary".into()))
     }
 
@@ -142,9 +145,11 @@ impl Fleet {
     pub fn await_successor(&self, old: usize) -> Result<usize, ServerError> {
         let before = if self.shape == Shape::Cluster { 2 } else { 0 };
         let primaries = |fleet: &Self| {
-            let all = fleet.servers.iter().enumerate().filter(|(at, server)| {
-                *at != old && role(server).as_deref() == Some("master")
-            });
+            let all = fleet
+                .servers
+                .iter()
+                .enumerate()
+                .filter(|(at, server)| *at != old && role(server).as_deref() == Some("master"));
             all.map(|(at, _)| at).collect::<Vec<_>>()
         };
         self.until("a replica took over", |fleet| primaries(fleet).len() > before)?;

@@ -67,7 +67,11 @@ impl Extras {
     pub(super) fn url(&self, addr: SocketAddr, folder: &Path) -> String {
         let scheme = if self.tls { "rediss" } else { "redis" };
         let login = self.login_part();
-        let ca = if self.tls { format!("?ca={}", folder.join("ca.pem").display()) } else { String::new() };
+        let ca = if self.tls {
+            format!("?ca={}", folder.join("ca.pem").display())
+        } else {
+            String::new()
+        };
         format!("{scheme}://{login}{addr}/{ca}")
     }
 

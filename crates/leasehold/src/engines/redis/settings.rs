@@ -119,7 +119,9 @@ fn files(options: &Options) -> Result<Files> {
 fn number(options: &Options, key: &str) -> Result<Option<u64>> {
     let Some(text) = options.get(key)? else { return Ok(None) };
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.map(Some).ok_or_else(|| Error::invalid(format!("option {key:?} takes a number from 1 on")))
+    number
+        .map(Some)
+        .ok_or_else(|| Error::invalid(format!("option {key:?} takes a number from 1 on")))
 }
 
 fn layout(options: &Options) -> Result<Layout> {

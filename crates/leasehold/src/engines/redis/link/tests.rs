@@ -230,9 +230,7 @@ async fn a_command_cut_in_flight_is_unknown_and_not_sent_again() {
     // The server holds writes back, so the reply cannot win the race.
     other.command(command("CLIENT PAUSE 600000 WRITE")).await.unwrap();
     let cutting = async {
-        let blocked = async {
-            while !info(&other, "blocked_clients:1").await {}
-        };
+        let blocked = async { while !info(&other, "blocked_clients:1").await {} };
         limit(blocked).await;
         cut(&other, "normal").await;
     };
@@ -313,9 +311,7 @@ async fn replicas_that_have_a_write_are_counted() {
     assert_eq!(plain.call(write("k")).await.unwrap().acknowledged, None);
     let follow = command(&format!("REPLICAOF 127.0.0.1 {}", first.port));
     second.link().await.command(follow).await.unwrap();
-    let counted = async {
-        while link.call(write("k")).await.unwrap().acknowledged != Some(1) {}
-    };
+    let counted = async { while link.call(write("k")).await.unwrap().acknowledged != Some(1) {} };
     limit(counted).await;
     let answers = link.calls(vec![write("a"), write("b")]).await;
     assert!(answers.iter().all(|answer| answer.as_ref().unwrap().acknowledged == Some(1)));
@@ -343,8 +339,6 @@ async fn a_closed_link_does_nothing_more() {
     let error = link.call(echo("x")).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::NotApplied));
     assert!(events.next().await.is_none());
-    let left = async {
-        while !info(&other, "connected_clients:2").await {}
-    };
+    let left = async { while !info(&other, "connected_clients:2").await {} };
     limit(left).await;
 }

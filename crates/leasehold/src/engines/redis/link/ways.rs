@@ -22,7 +22,11 @@ pub(super) enum Way {
     /// The one that says that it is the primary.
     Listed(Vec<Address>),
     /// The one that most sentinels name, if it agrees.
-    Sentinels { sentinels: Vec<Address>, service: String, terms: Arc<Terms> },
+    Sentinels {
+        sentinels: Vec<Address>,
+        service: String,
+        terms: Arc<Terms>,
+    },
 }
 
 impl Way {
@@ -100,7 +104,8 @@ async fn primary(address: Address, terms: Terms, ear: Option<Ear>) -> Result<Wir
     if answer.first().is_none_or(is_primary) {
         return Ok(wire);
     }
-    Err(fault::away("the server is a replica now; a new primary is awaited").with("server", address))
+    Err(fault::away("the server is a replica now; a new primary is awaited")
+        .with("server", address))
 }
 
 /// Asks all at once, so that a dead one holds up nobody.
