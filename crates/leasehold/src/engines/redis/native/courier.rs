@@ -137,16 +137,19 @@ impl Van {
     }
 
     fn hand_out(&self, bag: Vec<Parcel>, reply: Result<Reply>) {
-        let answers = reply.and_then(|reply| Ok((reply.sent_at, answers(reply.value, bag.len())?)));
+        let answers = reply.and_then(|reply| {
+            let known = (reply.sent_at, reply.acknowledged);
+            Ok((known, answers(reply.value, bag.len())?))
+        });
         match answers {
             // Where nobody waits any more, nothing is lost.
             Err(error) => bag.into_iter().for_each(|parcel| {
                 let _ = parcel.back.send(Err(error.clone()));
             }),
-            Ok((sent_at, mut answers)) => {
+            Ok(((sent_at, acknowledged), mut answers)) => {
                 let orphans = answers.split_off(bag.len());
                 for (parcel, packed) in bag.into_iter().zip(answers) {
-                    let _ = parcel.back.send(Ok(Answered { packed, sent_at }));
+                    let _ = parcel.back.send(Ok(Answered { packed, sent_at, acknowledged }));
                 }
                 orphans.into_iter().for_each(|names| {
                     let _ = self.orphans.send(names);

@@ -17,7 +17,6 @@ mod verb;
 mod watching;
 
 use std::collections::HashSet;
-use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -28,6 +27,7 @@ use self::keys::Shard;
 use self::patience::Patience;
 use self::verb::{Answered, News};
 use self::watching::Watchers;
+use super::checkup::Checkup;
 use super::link::{Link, Push};
 use super::settings::{Settings, WakeBy};
 use crate::claim::{
@@ -39,7 +39,7 @@ use crate::engine::{
     BoxFuture, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Loss, Page, Profile,
     Records, Selector,
 };
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
 /// Locks in Redis, in our own layout.
@@ -58,11 +58,22 @@ struct Inner {
     /// Random: who knows it may write to our channel, but not guess a lease id.
     client: String,
     wake: WakeBy,
+    /// How many replicas shall know of a grant before it counts.
+    replicas: Option<u64>,
+    checkup: Checkup,
     clock: Clock,
     profile: Profile,
 }
 
-pub(super) async fn open(link: Link, settings: &Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
+pub(super) async fn open(
+    link: Link,
+    settings: &Settings,
+    checkup: Checkup,
+    clock: Clock,
+) -> Result<Arc<dyn Engine>> {
+    let mut profile = promises(&link, settings.wake);
+    profile.survives = checkup.survives().await;
+
     let (orphans, lost) = unbounded_channel();
     let native = Native(Arc::new(Inner {
         courier: Courier::start(link.clone(), orphans),
@@ -72,7 +83,9 @@ pub(super) async fn open(link: Link, settings: &Settings, clock: Clock) -> Resul
         heard: Mutex::default(),
         client: format!("{:032x}", crate::claim::random_bits()),
         wake: settings.wake,
-        profile: promises(&link, settings.wake),
+        replicas: settings.replicas,
+        checkup,
+        profile,
         clock,
         link,
     }));
@@ -211,12 +224,28 @@ impl Inner {
             }
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {}
             Ok(Verdict::Granted(grant)) => {
+                self.check_replicas(&answered)?;
                 self.forget(id);
                 grant.record = self.loaded(&name, &answered).await?;
             }
             _ => self.forget(id),
         }
         verdict
+    }
+
+    /// A grant that too few replicas know of may be lost with its server. The
+    /// caller gives it back, as it does whenever it cannot be sure.
+    fn check_replicas(&self, answered: &Answered) -> Result<()> {
+        let (Some(wanted), Some(known)) = (self.replicas, answered.acknowledged) else {
+            return Ok(());
+        };
+        if known >= wanted {
+            return Ok(());
+        }
+        let message = format!(
+            "granted, but only {known} of {wanted} replicas confirmed it in time; it is given back"
+        );
+        Err(Error::new(ErrorKind::Unavailable, message).unknown())
     }
 
     fn forget(&self, id: crate::claim::LeaseId) {
@@ -318,7 +347,8 @@ impl Engine for Native {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        Box::pin(ready(Ok(Vec::new())))
+        let checkup = self.0.checkup.clone();
+        Box::pin(async move { checkup.examine().await })
     }
 
     fn records(&self) -> Option<&dyn Records> {

@@ -259,6 +259,8 @@ pub(super) fn news(packed: &[u8]) -> Result<News> {
 pub(super) struct Answered {
     pub(super) packed: Vec<u8>,
     pub(super) sent_at: Moment,
+    /// How many replicas know of it, if that was asked for.
+    pub(super) acknowledged: Option<u64>,
 }
 
 impl Answered {

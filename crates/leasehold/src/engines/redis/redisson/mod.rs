@@ -11,6 +11,7 @@ mod keys;
 use std::sync::Arc;
 
 use self::keys::Keys;
+use super::checkup::Checkup;
 use super::guest::{Format, Guest, Manners, Scripts};
 use super::layout::{Kind, PubSub, RedissonOptions, plain};
 use super::link::Link;
@@ -68,6 +69,7 @@ struct Redisson {
 pub(super) async fn open(
     link: Link,
     options: RedissonOptions,
+    checkup: Checkup,
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
     if let Err(error) = check(&options, link.is_cluster()) {
@@ -77,7 +79,7 @@ pub(super) async fn open(
     let profile = profile(&link, &options);
     let manners = Manners { queue_wait: options.fair_wait, pauses: SPIN, stranger };
     let say = options.pubsub.command(link.is_cluster());
-    Ok(Guest::open(link, clock, profile, Redisson { options, say, manners }).await)
+    Ok(Guest::open(link, clock, profile, checkup, Redisson { options, say, manners }).await)
 }
 
 /// We listen to sharded messages in a cluster and to plain ones elsewhere.
