@@ -8,7 +8,6 @@ mod courier;
 mod keys;
 mod look;
 mod pack;
-mod patience;
 mod records;
 mod sheet;
 #[cfg(test)]
@@ -24,12 +23,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use self::bells::Bells;
 use self::courier::{Courier, Desk, Orphans};
 use self::keys::Shard;
-use self::patience::Patience;
 use self::verb::{Answered, News};
 use self::watching::Watchers;
 use super::checkup::Checkup;
 use super::link::{Link, Push};
 use super::settings::{Settings, WakeBy};
+use super::waits::{SPIN, Waits};
 use crate::claim::{
     Busy, Claim, Ending, Mode, Refresh, Released, Renewal, Stance, Ticket, Verdict, Wake,
 };
@@ -51,7 +50,7 @@ struct Inner {
     link: Link,
     courier: Courier,
     bells: Bells,
-    patience: Patience,
+    waits: Waits,
     watchers: Watchers,
     /// Which channels are listened to.
     heard: Mutex<HashSet<Vec<u8>>>,
@@ -79,7 +78,7 @@ pub(super) async fn open(
         courier: Courier::start(link.clone(), orphans),
         watchers: Watchers::default(),
         bells: Bells::default(),
-        patience: Patience::default(),
+        waits: Waits::default(),
         heard: Mutex::default(),
         client: format!("{:032x}", crate::claim::random_bits()),
         wake: settings.wake,
@@ -220,7 +219,8 @@ impl Inner {
         let mut verdict = answered.answer()?.into_verdict(answered.sent_at);
         match &mut verdict {
             Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {
-                busy.recheck_in = Some(self.patience.next(id));
+                self.waits.place(id, String::new);
+                busy.recheck_in = Some(self.waits.in_vain(id, SPIN));
             }
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {}
             Ok(Verdict::Granted(grant)) => {
@@ -250,7 +250,7 @@ impl Inner {
 
     fn forget(&self, id: crate::claim::LeaseId) {
         self.bells.take_down(id);
-        self.patience.forget(id);
+        self.waits.over(id);
     }
 
     async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {
