@@ -5,10 +5,15 @@
 #![allow(clippy::disallowed_methods)]
 
 mod contest;
+mod failover;
+mod loss;
+mod pushes;
+mod refusals;
 mod storm;
 
 use std::time::{Duration, Instant};
 
+use leasehold_testkit::proxy::FaultProxy;
 use leasehold_testkit::server::{Server, ServerError, ask};
 
 type Checked<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -38,4 +43,12 @@ fn info(server: &Server, section: &str, field: &str) -> Result<u64, ServerError>
     let info = ask(server, &["INFO", section])?;
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
     Ok(line.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
+}
+
+/// A proxy in front of a server. It has a runtime of its own, which no other
+/// may start.
+fn proxy(server: &Server) -> Checked<FaultProxy> {
+    let addr = server.addr();
+    let started = std::thread::spawn(move || FaultProxy::to(addr)).join();
+    Ok(started.map_err(|_| "the proxy did not start")??)
 }
