@@ -4,9 +4,11 @@
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
 
+mod acl;
 mod contest;
 mod failover;
 mod loss;
+mod names;
 mod pushes;
 mod refusals;
 mod storm;
