@@ -24,8 +24,9 @@ use leasehold::{Predecessor, Released};
 use redis::{Connection, FromRedisValue, Script, cmd};
 use tempfile::TempDir;
 
-/// How long a lock lasts. Its holders are slower than that.
-const TTL: Duration = Duration::from_millis(150);
+/// How long a lock lasts whose holder is slower than that, and any other one.
+const SHORT: Duration = Duration::from_millis(300);
+const LONG: Duration = Duration::from_secs(30);
 /// How often somebody looks whether it is over, and how often at most.
 const LOOK: Duration = Duration::from_millis(10);
 const LOOKS: usize = 2_000;
@@ -53,6 +54,7 @@ fn main() -> Outcome<()> {
 fn show() -> Outcome<()> {
     let server = Server::find()?;
     let mut stage = Stage::open(&server.url)?;
+    stage.clean_up()?; // what a run that failed may have left
     crash_between_two_commands(&mut stage)?;
     delete_after_a_look(&mut stage)?;
     the_same_value_twice(&mut stage)?;
@@ -68,11 +70,11 @@ fn second_process(part: &str, stage: &mut Stage) -> Outcome<()> {
             exit(1) // and EXPIRE never comes
         }
         "lease" => {
-            let _guard = stage.lease("crash").lock()?;
+            let _guard = stage.lease("crash", SHORT).lock()?;
             exit(1) // no line below runs, no destructor either
         }
         "same" => wrong_neighbour(stage),
-        "try" => Ok(assert!(stage.lease("same").try_lock()?.is_none(), "it is held")),
+        "try" => Ok(assert!(stage.lease("same", LONG).try_lock()?.is_none(), "it is held")),
         other => Err(format!("there is no part {other:?}").into()),
     }
 }
@@ -89,7 +91,7 @@ fn crash_between_two_commands(stage: &mut Stage) -> Outcome<()> {
     println!("   wrong      its owner is dead, the key has no expiry date: locked for ever");
 
     stage.run_again("lease")?;
-    let guard = stage.lease("crash").lock()?;
+    let guard = stage.lease("crash", LONG).lock()?;
     assert_eq!(guard.predecessor(), Predecessor::Expired);
     println!("   leasehold  free again after its ttl, and the next one hears: Expired\n");
     Ok(())
@@ -100,19 +102,19 @@ fn crash_between_two_commands(stage: &mut Stage) -> Outcome<()> {
 /// "Is it mine? Then delete it": between the two it became somebody else's.
 fn delete_after_a_look(stage: &mut Stage) -> Outcome<()> {
     println!("2. GET, compare, DEL: the lock ends between the look and the delete");
-    assert!(stage.set("look", "first")?);
-    let mine = stage.tell::<String>("GET", &["look"])? == "first";
+    assert!(stage.set("look", "first", SHORT)?);
+    let mine = stage.tell::<Option<String>>("GET", &["look"])?.as_deref() == Some("first");
     stage.sleep_until_gone("look")?;
-    assert!(stage.set("look", "second")?, "it is the second one's now");
+    assert!(stage.set("look", "second", LONG)?, "it is the second one's now");
     let deleted = mine && stage.tell("DEL", &["look"])?;
-    assert!(deleted && stage.set("look", "third")?, "two hold it: the second and the third");
+    assert!(deleted && stage.set("look", "third", LONG)?, "the second holds it, and the third");
     println!("   wrong      the first deletes the second's lock, and a third gets in");
 
-    let first = stage.lease("look").renew(false).lock()?;
-    let second = stage.lease("look").lock()?;
+    let first = stage.lease("look", SHORT).renew(false).lock()?;
+    let second = stage.lease("look", LONG).lock()?;
     assert_eq!(first.release()?, Released::AlreadyLost);
     second.check()?;
-    assert!(stage.lease("look").try_lock()?.is_none(), "it is still the second one's");
+    assert!(stage.lease("look", LONG).try_lock()?.is_none(), "it is still the second one's");
     println!("   leasehold  the first is told AlreadyLost, the second keeps its lock\n");
     Ok(())
 }
@@ -122,13 +124,13 @@ fn delete_after_a_look(stage: &mut Stage) -> Outcome<()> {
 /// A thread id says who holds it, but every process has a thread 1.
 fn the_same_value_twice(stage: &mut Stage) -> Outcome<()> {
     println!("3. a value that is not unique: {}, as in every process", value());
-    assert!(stage.set_for_long("same", &value())?);
+    assert!(stage.set("same", &value(), LONG)?);
     stage.run_again("same")?;
     let free = !stage.tell::<bool>("EXISTS", &["same"])?;
     assert!(free, "we never let go, and it is free");
     println!("   wrong      another process gave up waiting and released ours");
 
-    let guard = stage.lease("same").lock()?;
+    let guard = stage.lease("same", LONG).lock()?;
     stage.run_again("try")?;
     guard.check()?;
     assert_eq!(guard.release()?, Released::Released);
@@ -139,7 +141,7 @@ fn the_same_value_twice(stage: &mut Stage) -> Outcome<()> {
 /// Cannot have the lock, and lets go all the same, as a `finally` does. It even
 /// compares and deletes in one step.
 fn wrong_neighbour(stage: &mut Stage) -> Outcome<()> {
-    assert!(!stage.set("same", &value())?, "it is held");
+    assert!(!stage.set("same", &value(), LONG)?, "it is held");
     let release = Script::new(COMPARE_AND_DELETE);
     let key = stage.key("same");
     Ok(release.key(key).arg(value()).invoke(&mut stage.redis)?)
@@ -156,7 +158,7 @@ fn value() -> String {
 fn late_write(stage: &mut Stage) -> Outcome<()> {
     println!("4. no fence: two sell one item each of ten, one of them is paused");
     stage.tell::<()>("SET", &["left", "10"])?;
-    assert!(stage.set("stock", "paused")?);
+    assert!(stage.set("stock", "paused", SHORT)?);
     let read: u32 = stage.tell("GET", &["left"])?;
     stage.sleep_until_gone("stock")?;
     sell_meanwhile(stage)?;
@@ -165,14 +167,14 @@ fn late_write(stage: &mut Stage) -> Outcome<()> {
     assert_eq!(left, 9, "two were sold, one is missing");
     println!("   wrong      2 sold, {left} left: an update is lost");
 
-    let paused = stage.lease("stock").renew(false).lock()?;
+    let paused = stage.lease("stock", SHORT).renew(false).lock()?;
     let read = stage.left()?;
-    let other = stage.lease("stock").lock()?; // as soon as the ttl has passed
+    let other = stage.lease("stock", LONG).lock()?; // as soon as it may
     assert!(stage.sell(&other, read)?);
     other.release()?;
     assert!(!stage.sell(&paused, read)?, "refused: a larger fence was here");
     assert!(paused.check().is_err_and(|error| error.is_lost()), "its guard knew, too");
-    let again = stage.lease("stock").lock()?;
+    let again = stage.lease("stock", LONG).lock()?;
     let read = stage.left()?;
     assert!(stage.sell(&again, read)?);
     assert_eq!(stage.left()?, 8);
@@ -181,7 +183,7 @@ fn late_write(stage: &mut Stage) -> Outcome<()> {
 }
 
 fn sell_meanwhile(stage: &mut Stage) -> Outcome<()> {
-    assert!(stage.set("stock", "quick")?);
+    assert!(stage.set("stock", "quick", LONG)?);
     let read: u32 = stage.tell("GET", &["left"])?;
     stage.tell::<()>("SET", &["left", &(read - 1).to_string()])?;
     let release = Script::new(COMPARE_AND_DELETE);
@@ -205,8 +207,8 @@ impl Stage {
         Ok(Self { redis, locks, url: url.into() })
     }
 
-    fn lease(&self, name: &str) -> Mutex {
-        self.locks.mutex(name).ttl(TTL)
+    fn lease(&self, name: &str, ttl: Duration) -> Mutex {
+        self.locks.mutex(name).ttl(ttl)
     }
 
     fn key(&self, name: &str) -> String {
@@ -220,14 +222,9 @@ impl Stage {
     }
 
     /// Takes a lock the way everyone does; whether it was free.
-    fn set(&mut self, name: &str, value: &str) -> Outcome<bool> {
-        let ttl = TTL.as_millis().to_string();
+    fn set(&mut self, name: &str, value: &str, ttl: Duration) -> Outcome<bool> {
+        let ttl = ttl.as_millis().to_string();
         Ok(self.tell::<Option<String>>("SET", &[name, value, "NX", "PX", &ttl])?.is_some())
-    }
-
-    fn set_for_long(&mut self, name: &str, value: &str) -> Outcome<bool> {
-        let taken: Option<String> = self.tell("SET", &[name, value, "NX", "EX", "60"])?;
-        Ok(taken.is_some())
     }
 
     /// A holder that is slower than its lock.
