@@ -15,8 +15,11 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self { name: "memory", store: Store::memory },
+        Self { name: "quorum", store: Store::quorum },
+        Self { name: "quorum-redlock3", store: || Store::redlock(3) },
+        Self { name: "quorum-redlock5", store: || Store::redlock(5) },
         Self { name: "redis", store: || Store::redis("") },
         Self { name: "redis-spin", store: || Store::redis("wake=spin") },
         Self { name: "redis-string", store: || Store::redis("layout=string&key=lock:{name}") },

@@ -11,6 +11,8 @@ use crate::server::{Plan, Server, ServerError};
 pub(super) enum Kind {
     /// A single Redis that keeps nothing on disk.
     Redis,
+    /// One of several that know nothing of each other.
+    Node(usize),
 }
 
 static SERVERS: Mutex<Option<HashMap<Kind, Server>>> = Mutex::new(None);
@@ -27,7 +29,7 @@ pub(super) fn url(kind: Kind) -> Result<String, ServerError> {
 
 fn start(kind: Kind) -> Result<Server, ServerError> {
     match kind {
-        Kind::Redis => Server::start(Plan::redis().args(["--databases", "10000"])),
+        Kind::Redis | Kind::Node(_) => Server::start(Plan::redis().args(["--databases", "10000"])),
     }
 }
 

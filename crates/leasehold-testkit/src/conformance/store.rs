@@ -72,6 +72,36 @@ impl Store {
         })
     }
 
+    /// A quorum of three files of its own.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder.
+    pub fn quorum() -> Outcome<Self> {
+        let folder = TempDir::new()?;
+        let files =
+            ["a", "b", "c"].map(|it| format!("sqlite:{}", folder.path().join(it).display()));
+        let way = Way::Url(format!("quorum:{}?node_timeout=20s", files.join(",")));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
+    }
+
+    /// A database of its own on so many Redis servers that know nothing of
+    /// each other; all stores of this process share them.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn redlock(nodes: usize) -> Outcome<Self> {
+        let urls = (0..nodes).map(|node| shared::url(shared::Kind::Node(node)));
+        let urls = urls.collect::<Result<Vec<_>, _>>()?;
+        let hosts = urls.iter().map(|url| url.trim_start_matches("redis://").trim_end_matches('/'));
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        // They have just been started and have nothing to forget.
+        let options = "quarantine=0s&node_timeout=20s";
+        let way = Way::Url(format!("redlock://{hosts}/{}?{options}", shared::number()));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
+    }
+
     /// A store behind this engine; every client shares it.
     ///
     /// # Errors

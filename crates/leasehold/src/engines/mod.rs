@@ -1,5 +1,6 @@
 //! The engines, one row each.
 
+mod feed;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
 mod quorum;

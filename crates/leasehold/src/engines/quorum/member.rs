@@ -14,7 +14,7 @@ use crate::claim::{
 };
 use crate::clock::Clock;
 use crate::engine::profile::Grants;
-use crate::engine::{BoxFuture, Engine, Finding, Page, Records, Scope};
+use crate::engine::{BoxFuture, Engine, Finding, Held, Page, Records, Scope, Selector};
 use crate::engines::{self, Row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
@@ -128,7 +128,19 @@ impl Member {
             let id = u128::from_str_radix(at.as_str().rsplit('/').next()?, 16).ok()?;
             Some(Written::parse(&record)?.shown(LeaseId::from_bits(id)))
         };
-        Ok(found.records.into_iter().filter_map(mark).collect())
+        let mut marks: Vec<Mark> = found.records.into_iter().filter_map(mark).collect();
+        let seen = self.0.inspect(Selector::Name(name), Page::default()).await?;
+        let holders: Vec<Held> = seen.names.into_iter().flat_map(|it| it.holders).collect();
+        marks.iter_mut().for_each(|mark| complete(mark, &holders));
+        Ok(marks)
+    }
+}
+
+/// Adds what the engine itself knows of a lease.
+fn complete(mark: &mut Mark, holders: &[Held]) {
+    if let Some(held) = holders.iter().find(|held| held.label == mark.label) {
+        mark.mode = held.mode;
+        (mark.held_for, mark.time_left) = (held.held_for, held.time_left);
     }
 }
 

@@ -25,7 +25,10 @@ pub(super) enum Fate {
     /// Granted. A node that answers late keeps the lease and its number is
     /// raised, so that the lease stands on more nodes than it has to.
     Granted(u64),
-    /// Given up, or released: whatever a node has of it is removed.
+    /// Given up: whatever a node has of it is removed.
+    GivenUp,
+    /// Granted, and ended since. Who ended it asks the nodes himself, but
+    /// cannot reach what was still under way.
     Ended,
 }
 
@@ -164,7 +167,7 @@ impl Round {
     /// Gives back what was taken, and waits for it a little: who comes next
     /// should not find it.
     async fn give_up(mut self) -> Outcome {
-        self.fate.send_replace(Fate::Ended);
+        self.fate.send_replace(Fate::GivenUp);
         self.until = self.table.clock.now().after(self.until.since(self.sent_at));
         while self.unsure > 0 {
             match self.next().await {
@@ -209,11 +212,12 @@ impl Errand {
         let seat = Arc::clone(&self.table.seats[self.index]);
         let answer = self.lock(&seat, floor).await;
         self.table.note(&seat, &answer);
-        let (mut number, may_hold) = match &answer {
-            Ok(Answer::Vote(number)) => (Some(*number), true),
-            Ok(Answer::Busy(_)) => (None, false),
-            Err(_) => (None, true),
+        let mut number = match &answer {
+            Ok(Answer::Vote(number)) => Some(*number),
+            Ok(Answer::Busy(_)) | Err(_) => None,
         };
+        let may_hold = !matches!(answer, Ok(Answer::Busy(_)));
+        let late = *self.fate.borrow() == Fate::Ended;
         self.tell(Told::Answer(answer));
         loop {
             let fate = *self.fate.borrow_and_update();
@@ -221,28 +225,32 @@ impl Errand {
                 Fate::Open => {}
                 Fate::Raise { fence, nodes } => {
                     if let Some(seen) = number.filter(|_| nodes >> self.index & 1 == 1) {
-                        let raised = self.raise(&seat, seen, fence).await;
                         number = None;
+                        let raised = self.raise(&seat, seen, fence).await;
                         self.tell(Told::Raised(raised));
                     }
                 }
                 Fate::Granted(fence) => {
-                    if let Some(seen) = number.take().filter(|seen| seen.value < fence) {
+                    if let Some(seen) = number.filter(|seen| seen.value < fence) {
                         self.raise(&seat, seen, fence).await;
                     }
+                    return;
                 }
-                Fate::Ended => {
-                    if may_hold && let Ok(node) = seat.node() {
-                        let _ = node.unlock(self.claim.ticket.clone()).await;
-                    }
-                    return self.tell(Told::Cleaned);
-                }
+                Fate::GivenUp => return self.clean(&seat, may_hold).await,
+                Fate::Ended => return self.clean(&seat, may_hold && late).await,
             }
-            let settled = matches!(fate, Fate::Granted(_));
-            if settled || self.fate.changed().await.is_err() {
+            if self.fate.changed().await.is_err() {
                 return;
             }
         }
+    }
+
+    async fn clean(&self, seat: &Arc<Seat>, needed: bool) {
+        if needed && let Ok(node) = seat.node() {
+            // If it fails, the ttl does it.
+            let _ = node.unlock(self.claim.ticket.clone()).await;
+        }
+        self.tell(Told::Cleaned);
     }
 
     async fn lock(&self, seat: &Arc<Seat>, floor: u64) -> Result<Answer> {

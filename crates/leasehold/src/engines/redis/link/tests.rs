@@ -1,7 +1,6 @@
 //! Against a real server.
 
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
@@ -13,7 +12,7 @@ use super::super::script::{Call, Script};
 use super::super::settings::Settings;
 use super::{Link, Push};
 use crate::clock::Clock;
-use crate::engine::{Event, Events};
+use crate::engine::Events;
 use crate::error::{ErrorKind, Outcome, Result};
 use crate::url::Url;
 

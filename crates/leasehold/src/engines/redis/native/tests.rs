@@ -74,7 +74,7 @@ impl Pair {
         call.key(self.shard.counter()).key(self.shard.index());
         call.key(self.shard.summary(self.name.as_str()));
         call.key(self.shard.details(self.name.as_str()));
-        call.arg("RPUSH").arg(self.shard.prefix()).arg(verb);
+        call.arg("RPUSH").arg(self.shard.prefix()).arg("changes").arg(verb);
         let mut answers: Vec<Vec<u8>> = call.invoke(&mut self.redis).unwrap();
         let told: Vec<Vec<u8>> = self.redis.lrange("news", 0, -1).unwrap();
         let _: () = self.redis.del("news").unwrap();
@@ -133,7 +133,7 @@ impl Pair {
         if random.u8(0..3) > 0 {
             claim.stance = Stance::Wait { until: Moment::NEVER };
         }
-        let packed = verb::acquire(&claim, b"news", true);
+        let packed = verb::acquire(&claim, b"news");
         self.step(Verb::Acquire { claim: Box::new(claim), session: 0 }, packed);
     }
 
@@ -153,8 +153,9 @@ impl Pair {
     }
 
     fn evict(&mut self, random: &mut fastrand::Rng, id: LeaseId) {
-        let target = match random.u8(0..3) {
+        let target = match random.u8(0..4) {
             0 => Target::All,
+            3 => Target::Fence(0),
             1 => Target::Lease(id),
             _ => Target::Fence(self.fence),
         };
@@ -245,7 +246,7 @@ fn nothing_is_left_of_a_lease_that_was_released() {
             Owner::new("me"),
             Duration::from_secs(30),
         );
-        pair.ask_script(verb::acquire(&claim, b"", true));
+        pair.ask_script(verb::acquire(&claim, b""));
         pair.ask_script(verb::release(id, &Ending::new()));
         let left: Vec<String> = pair.redis.keys("leasehold:*").unwrap();
         assert_eq!(left, ["leasehold:{default}:fence"], "{mode}");

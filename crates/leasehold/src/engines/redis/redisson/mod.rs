@@ -11,8 +11,9 @@ mod keys;
 use std::sync::Arc;
 
 use self::keys::Keys;
+use super::checkup::Checkup;
 use super::guest::{Format, Guest, Manners, Scripts};
-use super::layout::{Kind, RedissonOptions, plain};
+use super::layout::{Kind, PubSub, RedissonOptions, plain};
 use super::link::Link;
 use super::script::Script;
 use super::settings::WakeBy;
@@ -21,6 +22,7 @@ use crate::claim::{Mode, Ticket};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engine::profile::{Grants, Order, Profile, Reach, WakeUp};
+use crate::error::{Error, Result};
 use crate::name::Name;
 
 /// The pauses of Redisson's spin lock.
@@ -64,11 +66,36 @@ struct Redisson {
     manners: Manners,
 }
 
-pub(super) async fn open(link: Link, options: RedissonOptions, clock: Clock) -> Arc<dyn Engine> {
+pub(super) async fn open(
+    link: Link,
+    options: RedissonOptions,
+    checkup: Checkup,
+    clock: Clock,
+) -> Result<Arc<dyn Engine>> {
+    if let Err(error) = check(&options, link.is_cluster()) {
+        link.close().await;
+        return Err(error);
+    }
     let profile = profile(&link, &options);
     let manners = Manners { queue_wait: options.fair_wait, pauses: SPIN, stranger };
     let say = options.pubsub.command(link.is_cluster());
-    Guest::open(link, clock, profile, Redisson { options, say, manners }).await
+    Ok(Guest::open(link, clock, profile, checkup, Redisson { options, say, manners }).await)
+}
+
+/// We listen to sharded messages in a cluster and to plain ones elsewhere.
+fn check(options: &RedissonOptions, cluster: bool) -> Result<()> {
+    let deaf = match options.pubsub {
+        PubSub::Plain => cluster,
+        PubSub::Sharded => !cluster,
+        PubSub::Auto | PubSub::Both => false,
+    };
+    if !deaf || options.wake == WakeBy::Spin {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "pubsub=plain in a cluster and pubsub=sharded outside of one are not heard by our own \
+         waiters; use pubsub=both or wake=spin",
+    ))
 }
 
 /// A fair lock is in order, but a read-write lock and a semaphore are not: where
