@@ -8,7 +8,6 @@ mod courier;
 mod keys;
 mod look;
 mod pack;
-mod patience;
 mod records;
 mod sheet;
 #[cfg(test)]
@@ -23,13 +22,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
 use self::courier::{Courier, Desk, Orphans};
-use self::keys::Shard;
-use self::patience::Patience;
+use self::keys::{Ground, Shard};
 use self::verb::{Answered, News};
 use self::watching::Watchers;
 use super::checkup::Checkup;
 use super::link::{Link, Push};
 use super::settings::{Settings, WakeBy};
+use super::waits::{SPIN, Waits};
 use crate::claim::{
     Busy, Claim, Ending, Mode, Refresh, Released, Renewal, Stance, Ticket, Verdict, Wake,
 };
@@ -49,9 +48,10 @@ struct Native(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     link: Link,
+    ground: Ground,
     courier: Courier,
     bells: Bells,
-    patience: Patience,
+    waits: Waits,
     watchers: Watchers,
     /// Which channels are listened to.
     heard: Mutex<HashSet<Vec<u8>>>,
@@ -68,6 +68,7 @@ struct Inner {
 pub(super) async fn open(
     link: Link,
     settings: &Settings,
+    prefix: &str,
     checkup: Checkup,
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
@@ -76,10 +77,11 @@ pub(super) async fn open(
 
     let (orphans, lost) = unbounded_channel();
     let native = Native(Arc::new(Inner {
+        ground: Ground::new(prefix, settings.database, link.is_cluster()),
         courier: Courier::start(link.clone(), orphans),
         watchers: Watchers::default(),
         bells: Bells::default(),
-        patience: Patience::default(),
+        waits: Waits::default(),
         heard: Mutex::default(),
         client: format!("{:032x}", crate::claim::random_bits()),
         wake: settings.wake,
@@ -159,7 +161,7 @@ impl Inner {
     }
 
     fn shard(&self, name: &Name) -> Shard {
-        Shard::of(name, self.link.is_cluster())
+        self.ground.shard(name)
     }
 
     /// One verb on the lease of a name.
@@ -220,7 +222,8 @@ impl Inner {
         let mut verdict = answered.answer()?.into_verdict(answered.sent_at);
         match &mut verdict {
             Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {
-                busy.recheck_in = Some(self.patience.next(id));
+                self.waits.place(id, String::new);
+                busy.recheck_in = Some(self.waits.in_vain(id, SPIN));
             }
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {}
             Ok(Verdict::Granted(grant)) => {
@@ -250,7 +253,7 @@ impl Inner {
 
     fn forget(&self, id: crate::claim::LeaseId) {
         self.bells.take_down(id);
-        self.patience.forget(id);
+        self.waits.over(id);
     }
 
     async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {

@@ -17,7 +17,7 @@ use super::layout::{Kind, PubSub, RedissonOptions, plain};
 use super::link::Link;
 use super::script::Script;
 use super::settings::WakeBy;
-use super::waits::Pauses;
+use super::waits::SPIN;
 use crate::claim::{Mode, Ticket};
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -25,8 +25,6 @@ use crate::engine::profile::{Grants, Order, Profile, Reach, WakeUp};
 use crate::error::{Error, Result};
 use crate::name::Name;
 
-/// The pauses of Redisson's spin lock.
-const SPIN: Pauses = Pauses::millis(1, 128);
 /// Each is an entry on the server, and one more step of a script.
 const PERMITS_MAX: u32 = 10_000;
 
