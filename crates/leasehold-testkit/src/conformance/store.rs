@@ -10,7 +10,6 @@ use tempfile::TempDir;
 use super::check::Outcome;
 use super::recipe::{Client, DRAINER, PERMITS, Recipe};
 use super::shared;
-use crate::server::Server;
 use crate::twist::{Plain, Twist, Twisted};
 
 /// A store that nobody else uses, and a folder beside it for scratch files.
@@ -22,8 +21,6 @@ pub struct Store {
     drained: Option<Guard>,
     // Dropped last: clients end before their store does.
     folder: TempDir,
-    /// The server, if it has one of its own.
-    _server: Option<Server>,
 }
 
 /// How a client gets to it.
@@ -55,36 +52,54 @@ impl Store {
         let home = folder.path().join("store");
         std::fs::create_dir(&home)?;
         let way = Way::Url(format!("sqlite:{}", home.join("locks.db").display()));
-        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, _server: None })
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
     }
 
-    /// A Redis of its own, opened with these options: keys of other software
-    /// know no namespaces.
-    ///
-    /// # Errors
-    ///
-    /// When there is no `redis-server`, or no room for a scratch folder.
-    pub fn redis_alone(options: &str) -> Outcome<Self> {
-        let (server, folder) = (Server::redis()?, TempDir::new()?);
-        let way = Way::Url(format!("{}?{options}", server.url()));
-        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, _server: Some(server) })
-    }
-
-    /// A namespace of its own on a Redis that all stores of this process share.
+    /// A database of its own on a Redis that all stores of this process share,
+    /// opened with these options.
     ///
     /// # Errors
     ///
     /// When there is no room for its folder, or the server does not start.
     pub fn redis(options: &str) -> Outcome<Self> {
         let server = shared::url(shared::Kind::Redis)?;
-        let url = format!("{server}?namespace={}{options}", shared::namespace());
+        let url = format!("{server}{}?{options}", shared::number());
         Ok(Self {
             way: Way::Url(url),
             recipe: Recipe::Mutex,
             drained: None,
             folder: TempDir::new()?,
-            _server: None,
         })
+    }
+
+    /// A quorum of three files of its own.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder.
+    pub fn quorum() -> Outcome<Self> {
+        let folder = TempDir::new()?;
+        let files =
+            ["a", "b", "c"].map(|it| format!("sqlite:{}", folder.path().join(it).display()));
+        let way = Way::Url(format!("quorum:{}?node_timeout=20s", files.join(",")));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
+    }
+
+    /// A database of its own on so many Redis servers that know nothing of
+    /// each other; all stores of this process share them.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn redlock(nodes: usize) -> Outcome<Self> {
+        let urls = (0..nodes).map(|node| shared::url(shared::Kind::Node(node)));
+        let urls = urls.collect::<Result<Vec<_>, _>>()?;
+        let hosts = urls.iter().map(|url| url.trim_start_matches("redis://").trim_end_matches('/'));
+        let hosts = hosts.collect::<Vec<_>>().join(",");
+        // They have just been started and have nothing to forget.
+        let options = "quarantine=0s&node_timeout=20s";
+        let way = Way::Url(format!("redlock://{hosts}/{}?{options}", shared::number()));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
     }
 
     /// A store behind this engine; every client shares it.
@@ -94,7 +109,7 @@ impl Store {
     /// When there is no room for its scratch folder.
     pub fn over(engine: Arc<dyn Engine>) -> Outcome<Self> {
         let (way, folder) = (Way::Engine(engine), TempDir::new()?);
-        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder, _server: None })
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
     }
 
     /// The same store, where `recipe` plays the mutex.

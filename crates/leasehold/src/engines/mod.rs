@@ -1,6 +1,9 @@
 //! The engines, one row each.
 
+mod feed;
 pub(crate) mod memory;
+#[cfg(feature = "quorum")]
+mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "sqlite")]
@@ -28,8 +31,15 @@ pub(crate) struct Row {
     pub(crate) open: fn(Url) -> Opened,
 }
 
-static TABLE: [Row; 3] = [
+static TABLE: [Row; 4] = [
     Row { scheme: "memory", ways: &[], built: true, options: &[], open: open_memory },
+    Row {
+        scheme: "quorum",
+        ways: &["redlock"],
+        built: cfg!(feature = "quorum"),
+        options: &["node_timeout", "poll", "quarantine", "key", "connect", "timeout"],
+        open: open_quorum,
+    },
     Row {
         scheme: "redis",
         ways: &[
@@ -131,4 +141,14 @@ fn open_redis(url: Url) -> Opened {
 #[cfg(not(feature = "redis"))]
 fn open_redis(_: Url) -> Opened {
     Box::pin(std::future::ready(Err(not_built("redis"))))
+}
+
+#[cfg(feature = "quorum")]
+fn open_quorum(url: Url) -> Opened {
+    Box::pin(async move { quorum::open(&url, Clock::System).await })
+}
+
+#[cfg(not(feature = "quorum"))]
+fn open_quorum(_: Url) -> Opened {
+    Box::pin(std::future::ready(Err(not_built("quorum"))))
 }

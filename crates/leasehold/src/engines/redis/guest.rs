@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::bells::Bells;
 use super::card::{self, Stranger, uuid};
+use super::checkup::Checkup;
 use super::evictions;
 use super::link::{Link, Push, Reply};
 use super::script::{Call, Script};
@@ -82,6 +83,7 @@ pub(super) struct Manners {
 pub(super) struct Guest {
     inner: Arc<Inner>,
     profile: Profile,
+    checkup: Checkup,
     listener: Option<JoinHandle<()>>,
 }
 
@@ -110,9 +112,11 @@ impl Guest {
     pub(super) async fn open(
         link: Link,
         clock: Clock,
-        profile: Profile,
+        mut profile: Profile,
+        checkup: Checkup,
         format: impl Format,
     ) -> Arc<Self> {
+        profile.survives = checkup.survives().await;
         let bells = Bells::new(link.clone());
         let pushes = link.pushes();
         let inner = Inner { link, clock, format: Box::new(format), waits: Waits::default(), bells };
@@ -120,7 +124,7 @@ impl Guest {
         let listener = pushes.map(|it| Handle::current().spawn(Arc::clone(&inner).hear(it)));
         // A client that may not subscribe hears of evictions when it renews.
         let _ = inner.link.subscribe(evictions::CHANNEL).await;
-        Arc::new(Self { inner, profile, listener })
+        Arc::new(Self { inner, profile, checkup, listener })
     }
 
     fn stop_listening(&self) {
@@ -414,7 +418,8 @@ impl Engine for Guest {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
+        let checkup = self.checkup.clone();
+        Box::pin(async move { checkup.examine().await })
     }
 
     fn records(&self) -> Option<&dyn Records> {

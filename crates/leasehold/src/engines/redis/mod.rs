@@ -16,13 +16,18 @@ macro_rules! script {
 mod address;
 mod bells;
 mod card;
+mod checkup;
 mod evictions;
 mod guest;
 mod layout;
 mod link;
 mod native;
 mod redisson;
+#[cfg(feature = "quorum")]
+pub(in crate::engines) mod redlock;
 mod script;
+#[cfg(test)]
+mod server;
 mod settings;
 mod string;
 mod values;
@@ -30,6 +35,7 @@ mod waits;
 
 use std::sync::Arc;
 
+use self::checkup::Checkup;
 use self::layout::{RedissonOptions, StringOptions};
 use self::link::Link;
 use self::settings::{Layout, Settings};
@@ -43,20 +49,26 @@ pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let settings = Settings::from_url(url)?;
     let options = &url.options;
     layout::check(options, settings.layout)?;
-    match settings.layout {
-        Layout::Native => {
-            let link = Link::open(&settings, clock.clone()).await?;
-            native::open(link, &settings, clock).await
-        }
-        Layout::String => {
-            let options = StringOptions::from_options(options)?;
-            let link = Link::open(&settings, clock.clone()).await?;
-            Ok(string::open(link, options, clock).await)
-        }
+    // What a layout says of its options comes before the first connection.
+    let opening = match settings.layout {
+        Layout::Native => Opening::Native,
+        Layout::String => Opening::String(StringOptions::from_options(options)?),
         Layout::Redisson => {
-            let options = RedissonOptions::from_options(options, settings.wake)?;
-            let link = Link::open(&settings, clock.clone()).await?;
-            redisson::open(link, options, clock).await
+            Opening::Redisson(RedissonOptions::from_options(options, settings.wake)?)
         }
+    };
+    let link = Link::open(&settings, clock.clone()).await?;
+    let checkup = Checkup::new(&link, &settings, &clock);
+    match opening {
+        Opening::Native => native::open(link, &settings, checkup, clock).await,
+        Opening::String(options) => Ok(string::open(link, options, checkup, clock).await),
+        Opening::Redisson(options) => redisson::open(link, options, checkup, clock).await,
     }
+}
+
+/// A layout with its options.
+enum Opening {
+    Native,
+    String(StringOptions),
+    Redisson(RedissonOptions),
 }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::card::beside;
+use super::checkup::Checkup;
 use super::guest::{Format, Guest, Manners, Scripts};
 use super::layout::{StringOptions, Template};
 use super::link::Link;
@@ -31,7 +32,12 @@ struct Strings {
     manners: Manners,
 }
 
-pub(super) async fn open(link: Link, options: StringOptions, clock: Clock) -> Arc<dyn Engine> {
+pub(super) async fn open(
+    link: Link,
+    options: StringOptions,
+    checkup: Checkup,
+    clock: Clock,
+) -> Arc<dyn Engine> {
     let mut profile = Profile::new("redis", link.endpoint());
     profile.reach = Reach::Network;
     let manners = Manners {
@@ -40,7 +46,8 @@ pub(super) async fn open(link: Link, options: StringOptions, clock: Clock) -> Ar
         // A token is a secret: whoever knows it can release the lock.
         stranger: |_| "another client".into(),
     };
-    Guest::open(link, clock, profile, Strings { template: options.template, manners }).await
+    let strings = Strings { template: options.template, manners };
+    Guest::open(link, clock, profile, checkup, strings).await
 }
 
 impl Format for Strings {

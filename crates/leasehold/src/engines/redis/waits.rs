@@ -27,6 +27,9 @@ impl Pauses {
     }
 }
 
+/// Of those who spin; Redisson's spin lock has the same.
+pub(super) const SPIN: Pauses = Pauses::millis(1, 128);
+
 #[derive(Debug, Default)]
 pub(super) struct Waits(Mutex<HashMap<LeaseId, Wait>>);
 

@@ -11,12 +11,13 @@ mod keys;
 use std::sync::Arc;
 
 use self::keys::Keys;
+use super::checkup::Checkup;
 use super::guest::{Format, Guest, Manners, Scripts};
 use super::layout::{Kind, PubSub, RedissonOptions, plain};
 use super::link::Link;
 use super::script::Script;
 use super::settings::WakeBy;
-use super::waits::Pauses;
+use super::waits::SPIN;
 use crate::claim::{Mode, Ticket};
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -24,8 +25,6 @@ use crate::engine::profile::{Grants, Order, Profile, Reach, WakeUp};
 use crate::error::{Error, Result};
 use crate::name::Name;
 
-/// The pauses of Redisson's spin lock.
-const SPIN: Pauses = Pauses::millis(1, 128);
 /// Each is an entry on the server, and one more step of a script.
 const PERMITS_MAX: u32 = 10_000;
 
@@ -68,6 +67,7 @@ struct Redisson {
 pub(super) async fn open(
     link: Link,
     options: RedissonOptions,
+    checkup: Checkup,
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
     if let Err(error) = check(&options, link.is_cluster()) {
@@ -77,7 +77,7 @@ pub(super) async fn open(
     let profile = profile(&link, &options);
     let manners = Manners { queue_wait: options.fair_wait, pauses: SPIN, stranger };
     let say = options.pubsub.command(link.is_cluster());
-    Ok(Guest::open(link, clock, profile, Redisson { options, say, manners }).await)
+    Ok(Guest::open(link, clock, profile, checkup, Redisson { options, say, manners }).await)
 }
 
 /// We listen to sharded messages in a cluster and to plain ones elsewhere.

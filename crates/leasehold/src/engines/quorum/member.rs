@@ -1,0 +1,253 @@
+//! A node that is an engine with records: the engine's lease is the lock, a
+//! record is the counter, and a record bound to the lease holds its number.
+//!
+//! Lock and raise are several requests here. It is sound because the number is
+//! drawn while the lease is held, and written bound to it: that fails if the
+//! lease has ended in between. What a raise writes is in the counter before.
+
+use std::sync::Arc;
+
+use super::node::{Answer, Mark, Node, Number, Trust, counter, hash, inscribe, read};
+use crate::claim::{
+    Claim, Ending, Expect, LeaseId, Mode, Record, Refresh, Released, Renewal, Stance, Store,
+    Ticket, Verdict,
+};
+use crate::clock::Clock;
+use crate::engine::profile::Grants;
+use crate::engine::{BoxFuture, Engine, Finding, Held, Page, Records, Scope, Selector};
+use crate::engines::{self, Row};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
+use crate::url::Url;
+
+/// Where the records of a quorum are, in the namespace of its names.
+const FOLDER: &str = "leasehold.quorum";
+
+#[derive(Debug, Clone)]
+pub(super) struct Member(Arc<dyn Engine>);
+
+/// Refuses what can be known to be wrong before it is opened; says where the
+/// engine is, without secrets.
+pub(super) fn check(text: &str) -> Result<String> {
+    let url = Url::parse(text)?;
+    let row = find(&url)?;
+    let shown = url.rest.rsplit_once('@').map_or(url.rest.as_str(), |(_, place)| place);
+    Ok(format!("{}:{shown}", row.scheme))
+}
+
+fn find(url: &Url) -> Result<&'static Row> {
+    let row = engines::find(&url.scheme)?;
+    url.options.check(row.scheme, row.options)?;
+    if row.scheme == "quorum" {
+        return Err(Error::invalid("a quorum cannot be the node of a quorum; name its nodes"));
+    }
+    Ok(row)
+}
+
+pub(super) async fn open(text: String, _: Clock) -> Result<Arc<dyn Node>> {
+    let url = Url::parse(&text)?;
+    let engine = (find(&url)?.open)(url).await?;
+    if engine.records().is_none() || engine.profile().grants < Grants::Shared {
+        let text = "keeps no records or grants no readers, so it cannot be the node of a quorum";
+        let scheme = engine.profile().scheme;
+        return Err(Error::new(ErrorKind::Unsupported, format!("the {scheme} engine {text}")));
+    }
+    Ok(Arc::new(Member(engine)))
+}
+
+impl Member {
+    fn records(&self) -> Result<&dyn Records> {
+        let none = || Error::new(ErrorKind::Unsupported, "the node has lost its records");
+        self.0.records().ok_or_else(none)
+    }
+
+    async fn lock(self, mut claim: Claim, floor: u64) -> Result<Answer> {
+        (claim.stance, claim.load) = (Stance::Try, false);
+        match self.0.acquire(claim.clone()).await? {
+            Verdict::Busy(busy) => return Ok(Answer::Busy(busy.holder)),
+            Verdict::Granted(_) => {}
+        }
+        let value = self.draw(&claim.ticket.name, floor).await?;
+        let mark = Written { value, mode: claim.ticket.mode, text: inscribe(&claim) };
+        let store = bound(&claim.ticket, &mark)?.expecting(Expect::Absent);
+        match self.records()?.store(store).await {
+            Ok(Ok(version)) => Ok(Answer::Vote(Number { value, version })),
+            // This lease has been here before.
+            Ok(Err(Some(found))) => match Written::parse(&found) {
+                Some(mark) => {
+                    Ok(Answer::Vote(Number { value: mark.value, version: found.version }))
+                }
+                None => Err(damaged(&claim.ticket.name)),
+            },
+            Ok(Err(None)) => Ok(Answer::Busy(None)),
+            // It ran out before it had a number: no vote.
+            Err(error) if error.kind() == ErrorKind::NotHeld => Ok(Answer::Busy(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A number larger than all before, and not below `floor`.
+    async fn draw(&self, name: &Name, floor: u64) -> Result<u64> {
+        let drawn = self.records()?.add(counter_of(name)?, 1).await?;
+        if drawn >= floor {
+            return Ok(drawn);
+        }
+        // Others may have moved it meanwhile: it ends above, which is fine.
+        self.records()?.add(counter_of(name)?, floor - drawn).await
+    }
+
+    async fn raise(self, ticket: Ticket, seen: Number, fence: u64) -> Result<bool> {
+        self.lift(&ticket.name, fence).await?;
+        let records = self.records()?;
+        let Some(found) = records.load(mark_of(&ticket)?).await? else { return Ok(false) };
+        let Some(mark) = Written::parse(&found) else { return Err(damaged(&ticket.name)) };
+        let store = bound(&ticket, &Written { value: fence, ..mark })?;
+        match records.store(store.expecting(Expect::Version(seen.version))).await {
+            Ok(stored) => Ok(stored.is_ok()),
+            Err(error) if error.kind() == ErrorKind::NotHeld => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Before the number is written, so that nobody can draw it again after.
+    async fn lift(&self, name: &Name, fence: u64) -> Result<()> {
+        let records = self.records()?;
+        let found = records.load(counter_of(name)?).await?;
+        let text = found.map(|record| String::from_utf8_lossy(&record.value).into_owned());
+        let now: u64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
+        if now < fence {
+            records.add(counter_of(name)?, fence - now).await?;
+        }
+        Ok(())
+    }
+
+    async fn look(self, name: Name) -> Result<Vec<Mark>> {
+        let scope = Scope::below(name.namespace(), &folder_of(&name), 1);
+        let found = self.records()?.list(scope, Page::default()).await?;
+        let mark = |(at, record): (Name, Record)| {
+            let id = u128::from_str_radix(at.as_str().rsplit('/').next()?, 16).ok()?;
+            Some(Written::parse(&record)?.shown(LeaseId::from_bits(id)))
+        };
+        let mut marks: Vec<Mark> = found.records.into_iter().filter_map(mark).collect();
+        let seen = self.0.inspect(Selector::Name(name), Page::default()).await?;
+        let holders: Vec<Held> = seen.names.into_iter().flat_map(|it| it.holders).collect();
+        marks.iter_mut().for_each(|mark| complete(mark, &holders));
+        Ok(marks)
+    }
+}
+
+/// Adds what the engine itself knows of a lease.
+fn complete(mark: &mut Mark, holders: &[Held]) {
+    if let Some(held) = holders.iter().find(|held| held.label == mark.label) {
+        mark.mode = held.mode;
+        (mark.held_for, mark.time_left) = (held.held_for, held.time_left);
+    }
+}
+
+/// What is written beside a lease.
+struct Written {
+    value: u64,
+    mode: Mode,
+    text: String,
+}
+
+impl Written {
+    fn parse(record: &Record) -> Option<Self> {
+        let text = std::str::from_utf8(&record.value).ok()?;
+        let mut parts = text.splitn(3, ' ');
+        let (value, mode, text) = (parts.next()?, parts.next()?, parts.next()?);
+        let mode = match mode {
+            "exclusive" => Mode::Exclusive,
+            "read" => Mode::Read,
+            "write" => Mode::Write,
+            _ => return None,
+        };
+        Some(Self { value: value.parse().ok()?, mode, text: text.to_owned() })
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        format!("{} {} {}", self.value, self.mode, self.text).into_bytes()
+    }
+
+    fn shown(self, id: LeaseId) -> Mark {
+        let (label, meta) = read(&self.text).unwrap_or_else(|| ("".into(), None));
+        let (number, mode) = (self.value, self.mode);
+        Mark { id, number, mode, label, meta, held_for: None, time_left: None }
+    }
+}
+
+fn bound(ticket: &Ticket, mark: &Written) -> Result<Store> {
+    let mut store = Store::put(mark_of(ticket)?, mark.bytes());
+    store.bound_to = Some(ticket.clone());
+    Ok(store)
+}
+
+/// A name may be as long as the path of a record, so its hash has to do; two
+/// names with one hash would only be shown together.
+fn folder_of(name: &Name) -> String {
+    format!("{FOLDER}/{:016x}", hash(name.as_str()))
+}
+
+fn mark_of(ticket: &Ticket) -> Result<Name> {
+    let text = format!("{}/{:032x}", folder_of(&ticket.name), ticket.id.to_bits());
+    Name::new(ticket.name.namespace(), text)
+}
+
+fn counter_of(name: &Name) -> Result<Name> {
+    Name::new(name.namespace(), format!("{FOLDER}/{}", counter(name)))
+}
+
+fn damaged(name: &Name) -> Error {
+    let text = "a record of the quorum was overwritten; leave records below it alone";
+    Error::new(ErrorKind::Unexpected, text).with("name", name).with("folder", FOLDER)
+}
+
+impl Node for Member {
+    fn trust(&self) -> Trust {
+        let profile = self.0.profile();
+        Trust { fencing: profile.fencing, reach: profile.reach, convert: profile.convert }
+    }
+
+    fn lock(&self, claim: Claim, floor: u64) -> BoxFuture<Result<Answer>> {
+        Box::pin(self.clone().lock(claim, floor))
+    }
+
+    fn raise(&self, ticket: Ticket, seen: Number, fence: u64) -> BoxFuture<Result<bool>> {
+        Box::pin(self.clone().raise(ticket, seen, fence))
+    }
+
+    fn extend(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Result<bool>>> {
+        let renewed = self.0.renew(tickets);
+        Box::pin(async move { renewed.await.into_iter().map(is_held).collect() })
+    }
+
+    fn convert(&self, refresh: Refresh) -> BoxFuture<Result<bool>> {
+        let converted = self.0.convert(refresh.ticket.in_mode(Mode::Write), Mode::Read);
+        Box::pin(async move { converted.await.and_then(is_held) })
+    }
+
+    fn unlock(&self, ticket: Ticket) -> BoxFuture<Result<bool>> {
+        let released = self.0.release(ticket, Ending::new());
+        Box::pin(async move { Ok(released.await? == Released::Released) })
+    }
+
+    fn look(&self, name: Name) -> BoxFuture<Result<Vec<Mark>>> {
+        Box::pin(self.clone().look(name))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        self.0.examine()
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.0.close()
+    }
+}
+
+fn is_held(renewal: Renewal) -> Result<bool> {
+    match renewal {
+        Renewal::Held { .. } => Ok(true),
+        Renewal::Gone | Renewal::Queued(_) => Ok(false),
+        Renewal::Unknown(error) => Err(error),
+    }
+}

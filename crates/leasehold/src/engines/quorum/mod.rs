@@ -1,0 +1,249 @@
+//! Redlock with a fence: a lease is what a majority of independent nodes has
+//! granted.
+//!
+//! Every node gives the lease a number, see [`node`]. The [`ballot`] makes a
+//! fence of the numbers, in one round trip where most nodes agree and in two
+//! where they do not; `docs/engines/quorum.md` has the argument, and the model
+//! checker of the test suite runs the same ballot.
+
+mod address;
+mod ballot;
+mod holds;
+mod member;
+pub(in crate::engines) mod node;
+mod round;
+mod seat;
+mod table;
+mod upkeep;
+mod view;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::address::Settings;
+use self::holds::Holds;
+use self::node::Trust;
+use self::round::{Outcome, Round};
+use self::table::Table;
+use crate::claim::{
+    Busy, Claim, Ending, Grant, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake,
+};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{Cost, Fencing, Grants, Reach, Survives, Timekeeper};
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    Selector,
+};
+use crate::error::Result;
+use crate::url::Url;
+
+/// The longest pause after which a node that was heard of late is given up at
+/// opening, once a majority is there.
+const STRAGGLERS: Duration = Duration::from_millis(500);
+/// The longest pause before a claim that split the votes is tried again.
+const SPLIT: u64 = 20;
+
+#[derive(Debug)]
+pub(super) struct Quorum {
+    inner: Arc<Inner>,
+    profile: Profile,
+}
+
+/// What verbs share.
+#[derive(Debug)]
+struct Inner {
+    table: Arc<Table>,
+    holds: Holds,
+    /// How long a waiter pauses at most.
+    pause: Duration,
+    profile: Profile,
+}
+
+/// Opens the nodes that a URL names; a minority may be away.
+pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
+    let settings = Settings::from_url(url, &clock)?;
+    let table = Arc::new(Table::new(settings.seats, clock, settings.node_timeout));
+    let trusts = fill(&table).await?;
+    let profile = promise(&table, &trusts, settings.quarantine);
+    let (holds, pause) = (Holds::default(), settings.poll);
+    let inner = Arc::new(Inner { table, holds, pause, profile: profile.clone() });
+    Ok(Arc::new(Quorum { inner, profile }))
+}
+
+/// Opens every node; says what those that came are good for.
+async fn fill(table: &Arc<Table>) -> Result<Vec<Trust>> {
+    let mut filling = tokio::task::JoinSet::new();
+    for seat in &table.seats {
+        let seat = Arc::clone(seat);
+        filling.spawn(async move { seat.open_now().await });
+    }
+    let (mut trusts, mut errors, mut until) = (Vec::new(), Vec::new(), Moment::NEVER);
+    while let Some(filled) = next(&mut filling, &table.clock, until).await {
+        match filled {
+            Ok(trust) => trusts.push(trust),
+            Err(error) => errors.push(error),
+        }
+        if trusts.len() == table.majority() {
+            until = table.clock.now().after(STRAGGLERS);
+        }
+    }
+    // The others go on, and take their seats when they get there.
+    filling.detach_all();
+    if trusts.len() >= table.majority() {
+        return Ok(trusts);
+    }
+    close(table).await;
+    Err(table.too_few(trusts.len(), errors))
+}
+
+async fn next(
+    filling: &mut tokio::task::JoinSet<Result<Trust>>,
+    clock: &Clock,
+    until: Moment,
+) -> Option<Result<Trust>> {
+    tokio::select! {
+        filled = filling.join_next() => filled?.ok(),
+        () = clock.sleep_until(until) => None,
+    }
+}
+
+async fn close(table: &Table) {
+    for node in table.seats.iter().filter_map(|seat| seat.leave()) {
+        // What cannot be closed is gone anyway.
+        let _ = node.close().await;
+    }
+}
+
+fn promise(table: &Table, trusts: &[Trust], quarantine: Duration) -> Profile {
+    let endpoints: Vec<&str> = table.seats.iter().map(|seat| seat.endpoint.as_str()).collect();
+    let mut profile = Profile::new("quorum", endpoints.join(","));
+    // A node that is away may be worse than those that are here.
+    let complete = trusts.len() == table.size();
+    let strict = complete && trusts.iter().all(|trust| trust.fencing == Fencing::Strict);
+    profile.grants = Grants::Shared;
+    profile.fencing = if strict { Fencing::Strict } else { Fencing::Clocked };
+    profile.clock = Timekeeper::Quorum;
+    profile.reach = trusts.iter().map(|trust| trust.reach).min().unwrap_or(Reach::Process);
+    profile.survives = match profile.reach {
+        Reach::Network => Survives::Failover,
+        _ => Survives::Restart,
+    };
+    profile.convert = trusts.iter().all(|trust| trust.convert);
+    profile.cost = Cost::ONE_TRIP;
+    if !strict && !quarantine.is_zero() {
+        // A longer lease could be forgotten by a node and given away again.
+        profile.limits.ttl_max = profile.limits.ttl_max.min(quarantine);
+    }
+    profile
+}
+
+async fn acquire(inner: Arc<Inner>, claim: Claim) -> Result<Verdict> {
+    if let Some(verdict) = repeated(&inner, &claim).await? {
+        return Ok(verdict);
+    }
+    let outcome = Round::open(&inner.table, &claim).close().await;
+    match outcome {
+        Outcome::Granted { fence, sent_at, fate } => {
+            let ttl = claim.ttl;
+            let ends = sent_at.after(ttl.saturating_sub(inner.profile.drift(ttl)));
+            let (id, late) = (claim.ticket.id, inner.table.clock.now() >= ends);
+            inner.holds.keep(claim, fence, fate);
+            if late {
+                // Replies that took so long are worth nothing.
+                inner.holds.end(id);
+                return Ok(busy(&inner, Busy::new(), true));
+            }
+            Ok(Verdict::Granted(Grant::new(fence, ttl, sent_at)))
+        }
+        Outcome::Busy { holder, split } => {
+            let mut found = Busy::new();
+            found.holder = holder;
+            Ok(busy(&inner, found, split))
+        }
+        Outcome::Failed(error) => Err(error),
+    }
+}
+
+/// A claim that was granted before has its fence already.
+async fn repeated(inner: &Arc<Inner>, claim: &Claim) -> Result<Option<Verdict>> {
+    let Some((_, fence)) = inner.holds.recall(claim.ticket.id) else { return Ok(None) };
+    let sent_at = inner.table.clock.now();
+    if upkeep::confirm(inner, &Refresh::new(claim.ticket.clone(), claim.ttl)).await? {
+        return Ok(Some(Verdict::Granted(Grant::new(fence, claim.ttl, sent_at))));
+    }
+    inner.holds.end(claim.ticket.id);
+    Ok(None)
+}
+
+/// Look again after a random pause, so that those who split the votes do not
+/// meet again.
+fn busy(inner: &Inner, mut busy: Busy, split: bool) -> Verdict {
+    let most = u64::try_from(inner.pause.as_millis()).unwrap_or(u64::MAX).max(4);
+    let pause =
+        if split { fastrand::u64(1..=SPLIT.min(most)) } else { fastrand::u64(most / 4..=most) };
+    let left = busy.holder.as_ref().and_then(|holder| holder.time_left);
+    let pause = Duration::from_millis(pause);
+    busy.recheck_in = Some(left.map_or(pause, |left| pause.min(left + Duration::from_millis(1))));
+    Verdict::Busy(busy)
+}
+
+impl Engine for Quorum {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        Box::pin(acquire(Arc::clone(&self.inner), claim))
+    }
+
+    /// Nobody tells: most nodes would have to.
+    fn wait(&self, _: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let clock = self.inner.table.clock.clone();
+        Box::pin(async move {
+            clock.sleep_until(until).await;
+            Ok(Wake::Look)
+        })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        Box::pin(upkeep::renew(Arc::clone(&self.inner), tickets))
+    }
+
+    fn release(&self, ticket: Ticket, _: Ending) -> BoxFuture<Result<Released>> {
+        Box::pin(upkeep::release(Arc::clone(&self.inner), ticket))
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        Box::pin(upkeep::convert(Arc::clone(&self.inner), ticket, to))
+    }
+
+    fn events(&self) -> Events {
+        self.inner.table.bus.subscribe()
+    }
+
+    fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
+        Box::pin(view::inspect(Arc::clone(&self.inner), selector))
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        Box::pin(view::evict(Arc::clone(&self.inner), eviction))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        Box::pin(view::examine(Arc::clone(&self.inner)))
+    }
+
+    /// A majority of versions is no version.
+    fn records(&self) -> Option<&dyn Records> {
+        None
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let table = Arc::clone(&self.inner.table);
+        Box::pin(async move {
+            table.bus.close();
+            close(&table).await;
+            Ok(())
+        })
+    }
+}

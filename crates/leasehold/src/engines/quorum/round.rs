@@ -1,0 +1,270 @@
+//! A round: one claim put to all nodes, until it is decided what it is worth.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use super::ballot::{Decision, Vote, decide};
+use super::node::{Answer, Number};
+use super::seat::Seat;
+use super::table::Table;
+use crate::claim::{Claim, Holder};
+use crate::clock::{Moment, wall_micros};
+use crate::error::{Error, Result};
+
+/// What becomes of the claim, as each node's errand has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Not decided yet.
+    Open,
+    /// To be granted with this fence, once these nodes have raised their
+    /// numbers: a bit for each.
+    Raise { fence: u64, nodes: u64 },
+    /// Granted. A node that answers late keeps the lease and its number is
+    /// raised, so that the lease stands on more nodes than it has to.
+    Granted(u64),
+    /// Given up: whatever a node has of it is removed.
+    GivenUp,
+    /// Granted, and ended since. Who ended it asks the nodes himself, but
+    /// cannot reach what was still under way.
+    Ended,
+}
+
+/// What an errand says.
+enum Told {
+    Answer(Result<Answer>),
+    Raised(bool),
+    /// What it had taken is given back.
+    Cleaned,
+}
+
+/// What came of a round.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Granted {
+        fence: u64,
+        sent_at: Moment,
+        fate: watch::Sender<Fate>,
+    },
+    /// Someone else has enough of it; or nobody has, and it is worth to try
+    /// again soon.
+    Busy {
+        holder: Option<Holder>,
+        split: bool,
+    },
+    Failed(Error),
+}
+
+pub(super) struct Round {
+    table: Arc<Table>,
+    until: Moment,
+    sent_at: Moment,
+    fate: watch::Sender<Fate>,
+    told: UnboundedReceiver<(usize, Told)>,
+    votes: Vec<Vote>,
+    busy: Vec<Option<Holder>>,
+    errors: Vec<Error>,
+    /// Errands that have something to clean up, if it comes to that.
+    unsure: usize,
+}
+
+impl Round {
+    /// Sends the claim to every node.
+    pub(super) fn open(table: &Arc<Table>, claim: &Claim) -> Self {
+        let (sender, told) = unbounded_channel();
+        let sent_at = table.clock.now();
+        let round = Self {
+            table: Arc::clone(table),
+            until: sent_at.after(table.patience(claim.ttl)),
+            sent_at,
+            fate: watch::Sender::new(Fate::Open),
+            told,
+            votes: Vec::new(),
+            busy: Vec::new(),
+            errors: Vec::new(),
+            unsure: table.size(),
+        };
+        let floor = floor();
+        for index in 0..table.size() {
+            let errand = Errand {
+                table: Arc::clone(table),
+                index,
+                claim: claim.clone(),
+                fate: round.fate.subscribe(),
+                told: sender.clone(),
+            };
+            Handle::current().spawn(errand.run(floor));
+        }
+        round
+    }
+
+    /// Waits for as many answers as it takes, and no longer.
+    pub(super) async fn close(mut self) -> Outcome {
+        let needed = self.table.majority();
+        while decide(&self.votes, needed) == Decision::Open && self.can_win() {
+            match self.next().await {
+                Some(told) => self.count(told),
+                None => break,
+            }
+        }
+        match decide(&self.votes, needed) {
+            Decision::Open => self.give_up().await,
+            Decision::Fence(fence) => self.grant(fence),
+            Decision::Raise { fence, lagging } => self.raise(fence, &lagging).await,
+        }
+    }
+
+    fn can_win(&self) -> bool {
+        self.busy.len() + self.errors.len() <= self.table.size() - self.table.majority()
+    }
+
+    async fn next(&mut self) -> Option<(usize, Told)> {
+        tokio::select! {
+            biased;
+            told = self.told.recv() => told,
+            () = self.table.clock.sleep_until(self.until) => None,
+        }
+    }
+
+    fn count(&mut self, (node, told): (usize, Told)) {
+        match told {
+            Told::Answer(Ok(Answer::Vote(number))) => {
+                self.votes.push(Vote { node, value: number.value });
+            }
+            Told::Answer(Ok(Answer::Busy(holder))) => {
+                self.unsure -= 1;
+                self.busy.push(holder);
+            }
+            Told::Answer(Err(error)) => self.errors.push(error),
+            Told::Cleaned => self.unsure -= 1,
+            Told::Raised(_) => {}
+        }
+    }
+
+    /// The second phase. Every node of the quorum must agree, in time.
+    async fn raise(mut self, fence: u64, lagging: &[Vote]) -> Outcome {
+        let nodes = lagging.iter().fold(0, |nodes, vote| nodes | 1 << vote.node);
+        self.fate.send_replace(Fate::Raise { fence, nodes });
+        let mut missing = lagging.len();
+        while missing > 0 {
+            match self.next().await {
+                Some((_, Told::Raised(true))) => missing -= 1,
+                Some((_, Told::Raised(false))) | None => return self.give_up().await,
+                // A vote that comes now proves nothing about this fence.
+                Some(told) => self.count(told),
+            }
+        }
+        self.grant(fence)
+    }
+
+    fn grant(self, fence: u64) -> Outcome {
+        self.fate.send_replace(Fate::Granted(fence));
+        Outcome::Granted { fence, sent_at: self.sent_at, fate: self.fate }
+    }
+
+    /// Gives back what was taken, and waits for it a little: who comes next
+    /// should not find it.
+    async fn give_up(mut self) -> Outcome {
+        self.fate.send_replace(Fate::GivenUp);
+        self.until = self.table.clock.now().after(self.until.since(self.sent_at));
+        while self.unsure > 0 {
+            match self.next().await {
+                Some(told) => self.count(told),
+                None => break,
+            }
+        }
+        let answered = self.votes.len() + self.busy.len();
+        if answered < self.table.majority() {
+            return Outcome::Failed(self.table.too_few(answered, self.errors));
+        }
+        let refused = |error: &Error| error.kind() == crate::error::ErrorKind::Invalid;
+        if let Some(error) = self.errors.into_iter().find(refused) {
+            return Outcome::Failed(error);
+        }
+        let split = self.busy.len() < self.table.majority();
+        Outcome::Busy { holder: self.busy.into_iter().flatten().next(), split }
+    }
+}
+
+/// No number is below this: a counter that was lost goes on above the numbers
+/// it had given, as long as clocks are right. It moves once a second only, so
+/// that the nodes of a round find the same number more often than not.
+fn floor() -> u64 {
+    // Beyond it a script would lose digits.
+    const MOST: u64 = 1 << 52;
+    (wall_micros() / 1_000_000 * 1_000_000).min(MOST)
+}
+
+/// The part of a round that concerns one node: its requests, one after the
+/// other, also when nobody waits for them any more.
+struct Errand {
+    table: Arc<Table>,
+    index: usize,
+    claim: Claim,
+    fate: watch::Receiver<Fate>,
+    told: UnboundedSender<(usize, Told)>,
+}
+
+impl Errand {
+    async fn run(mut self, floor: u64) {
+        let seat = Arc::clone(&self.table.seats[self.index]);
+        let answer = self.lock(&seat, floor).await;
+        self.table.note(&seat, &answer);
+        let mut number = match &answer {
+            Ok(Answer::Vote(number)) => Some(*number),
+            Ok(Answer::Busy(_)) | Err(_) => None,
+        };
+        let may_hold = !matches!(answer, Ok(Answer::Busy(_)));
+        let late = *self.fate.borrow() == Fate::Ended;
+        self.tell(Told::Answer(answer));
+        loop {
+            let fate = *self.fate.borrow_and_update();
+            match fate {
+                Fate::Open => {}
+                Fate::Raise { fence, nodes } => {
+                    if let Some(seen) = number.filter(|_| nodes >> self.index & 1 == 1) {
+                        number = None;
+                        let raised = self.raise(&seat, seen, fence).await;
+                        self.tell(Told::Raised(raised));
+                    }
+                }
+                Fate::Granted(fence) => {
+                    if let Some(seen) = number.filter(|seen| seen.value < fence) {
+                        self.raise(&seat, seen, fence).await;
+                    }
+                    return;
+                }
+                Fate::GivenUp => return self.clean(&seat, may_hold).await,
+                Fate::Ended => return self.clean(&seat, may_hold && late).await,
+            }
+            if self.fate.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn clean(&self, seat: &Arc<Seat>, needed: bool) {
+        if needed && let Ok(node) = seat.node() {
+            // If it fails, the ttl does it.
+            let _ = node.unlock(self.claim.ticket.clone()).await;
+        }
+        self.tell(Told::Cleaned);
+    }
+
+    async fn lock(&self, seat: &Arc<Seat>, floor: u64) -> Result<Answer> {
+        let answer = seat.node()?.lock(self.claim.clone(), floor).await;
+        answer.map_err(|error| error.with("node", &seat.endpoint))
+    }
+
+    async fn raise(&self, seat: &Arc<Seat>, seen: Number, fence: u64) -> bool {
+        let Ok(node) = seat.node() else { return false };
+        node.raise(self.claim.ticket.clone(), seen, fence).await.unwrap_or(false)
+    }
+
+    fn tell(&self, told: Told) {
+        // The round may be over.
+        let _ = self.told.send((self.index, told));
+    }
+}

@@ -1,0 +1,126 @@
+//! A seat: the place of one node in the quorum, whether the node is there or
+//! not. A quorum opens while a minority is away, and takes it in later.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::runtime::Handle;
+
+use super::node::{Node, Trust};
+use crate::engine::BoxFuture;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Opens a node; called again and again until it succeeds.
+pub(super) type Opener = Box<dyn Fn() -> BoxFuture<Result<Arc<dyn Node>>> + Send + Sync>;
+
+pub(super) struct Seat {
+    /// Where its node is, without secrets.
+    pub(super) endpoint: String,
+    open: Opener,
+    state: Mutex<State>,
+    /// Whether the last request was answered.
+    well: AtomicBool,
+}
+
+enum State {
+    Away(Option<Error>),
+    Opening,
+    Here(Arc<dyn Node>),
+    Closed,
+}
+
+impl Seat {
+    pub(super) fn new(endpoint: String, open: Opener) -> Arc<Self> {
+        let (state, well) = (Mutex::new(State::Away(None)), AtomicBool::new(true));
+        Arc::new(Self { endpoint, open, state, well })
+    }
+
+    /// Its node, if it is there; otherwise it is looked for, apart.
+    pub(super) fn node(self: &Arc<Self>) -> Result<Arc<dyn Node>> {
+        let mut state = self.state();
+        let why = match &mut *state {
+            State::Here(node) => return Ok(Arc::clone(node)),
+            State::Away(why) => {
+                let why = why.take();
+                *state = State::Opening;
+                let seat = Arc::clone(self);
+                Handle::current().spawn(async move { seat.fill().await });
+                why
+            }
+            State::Opening | State::Closed => None,
+        };
+        let away = || Error::new(ErrorKind::Unavailable, "the node was not reached yet");
+        Err(why.unwrap_or_else(away).with("node", &self.endpoint))
+    }
+
+    /// Opens its node for the first time; says what it is good for.
+    pub(super) async fn open_now(&self) -> Result<Trust> {
+        *self.state() = State::Opening;
+        self.fill().await?;
+        match &*self.state() {
+            State::Here(node) => Ok(node.trust()),
+            _ => Err(Error::new(ErrorKind::Unavailable, "closed while it was opened")),
+        }
+    }
+
+    /// Opens its node, once.
+    async fn fill(&self) -> Result<()> {
+        let opened = (self.open)().await.map_err(|error| error.with("node", &self.endpoint));
+        match opened {
+            Ok(node) => match self.seat(node) {
+                Some(surplus) => surplus.close().await,
+                None => Ok(()),
+            },
+            Err(error) => {
+                self.leave_empty(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the node back if nobody wants it any more.
+    fn seat(&self, node: Arc<dyn Node>) -> Option<Arc<dyn Node>> {
+        let mut state = self.state();
+        if matches!(*state, State::Closed) {
+            return Some(node);
+        }
+        *state = State::Here(node);
+        None
+    }
+
+    fn leave_empty(&self, why: &Error) {
+        let mut state = self.state();
+        if !matches!(*state, State::Closed) {
+            *state = State::Away(Some(why.clone()));
+        }
+    }
+
+    /// Notes whether the node answers.
+    pub(super) fn note<T>(&self, answer: &Result<T>) {
+        let away = |error: &Error| error.kind() == ErrorKind::Unavailable;
+        self.well.store(!answer.as_ref().err().is_some_and(away), Ordering::Relaxed);
+    }
+
+    pub(super) fn is_well(&self) -> bool {
+        self.well.load(Ordering::Relaxed)
+    }
+
+    /// The node to close, if there is one.
+    pub(super) fn leave(&self) -> Option<Arc<dyn Node>> {
+        match std::mem::replace(&mut *self.state(), State::Closed) {
+            State::Here(node) => Some(node),
+            _ => None,
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Seat({})", self.endpoint)
+    }
+}

@@ -1,0 +1,122 @@
+//! The table: all seats of a quorum, asked at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::ballot::majority;
+use super::node::Node;
+use super::seat::Seat;
+use crate::clock::{Clock, Moment};
+use crate::engine::{BoxFuture, Bus, Event};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A node has so much of the ttl to answer, within these bounds: 50 ms at 10 s.
+const SHARE: u32 = 200;
+const LEAST: Duration = Duration::from_millis(5);
+const MOST: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) seats: Vec<Arc<Seat>>,
+    pub(super) clock: Clock,
+    pub(super) bus: Bus,
+    /// How long to wait for an answer, where the user has said so.
+    pub(super) patience: Option<Duration>,
+    /// Whether too few nodes answer.
+    suspended: AtomicBool,
+}
+
+impl Table {
+    pub(super) fn new(seats: Vec<Arc<Seat>>, clock: Clock, patience: Option<Duration>) -> Self {
+        Self { seats, clock, bus: Bus::new(), patience, suspended: AtomicBool::new(false) }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.seats.len()
+    }
+
+    pub(super) fn majority(&self) -> usize {
+        majority(self.size())
+    }
+
+    /// How long to wait for answers about a lease of this ttl.
+    pub(super) fn patience(&self, ttl: Duration) -> Duration {
+        self.patience.unwrap_or_else(|| (ttl / SHARE).clamp(LEAST, MOST)).min(ttl)
+    }
+
+    /// Asks every node, in parallel. The requests go on when the caller has
+    /// heard enough.
+    pub(super) fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl Fn(Arc<dyn Node>) -> BoxFuture<Result<T>>,
+        until: Moment,
+    ) -> Answers<T> {
+        let (told, answers) = unbounded_channel();
+        for (index, seat) in self.seats.iter().enumerate() {
+            let (table, seat, told) = (Arc::clone(self), Arc::clone(seat), told.clone());
+            let asked = seat.node().map(&question);
+            Handle::current().spawn(async move {
+                let answer = match asked {
+                    Ok(asked) => asked.await.map_err(|e| e.with("node", &seat.endpoint)),
+                    Err(error) => Err(error),
+                };
+                table.note(&seat, &answer);
+                // Nobody may be listening any more.
+                let _ = told.send((index, answer));
+            });
+        }
+        Answers { answers, clock: self.clock.clone(), until }
+    }
+
+    /// Notes how a node answered; tells when too few do, and when enough do
+    /// again.
+    pub(super) fn note<T>(&self, seat: &Seat, answer: &Result<T>) {
+        seat.note(answer);
+        let well = self.seats.iter().filter(|seat| seat.is_well()).count();
+        let suspended = well < self.majority();
+        if self.suspended.swap(suspended, Ordering::Relaxed) != suspended {
+            self.bus.publish(&if suspended { Event::Suspended } else { Event::Reconnected });
+        }
+    }
+
+    /// The error of a request that too few nodes have answered.
+    pub(super) fn too_few(&self, answered: usize, errors: Vec<Error>) -> Error {
+        let severe = errors.iter().find(|error| error.kind() != ErrorKind::Unavailable);
+        if let Some(error) = severe {
+            return error.clone();
+        }
+        let (size, needed) = (self.size(), self.majority());
+        let text = format!(
+            "only {answered} of {size} nodes answered in time and {needed} are needed; \
+             look for the nodes that are away"
+        );
+        let error = Error::new(ErrorKind::Unavailable, text).unknown();
+        match errors.first() {
+            Some(cause) => error.caused_by(cause),
+            None => error,
+        }
+    }
+}
+
+/// Answers as they come in.
+pub(super) struct Answers<T> {
+    answers: UnboundedReceiver<(usize, Result<T>)>,
+    clock: Clock,
+    until: Moment,
+}
+
+impl<T> Answers<T> {
+    /// The next answer and the place of its node; `None` once all have
+    /// answered, or time is up.
+    pub(super) async fn next(&mut self) -> Option<(usize, Result<T>)> {
+        tokio::select! {
+            biased;
+            answer = self.answers.recv() => answer,
+            () = self.clock.sleep_until(self.until) => None,
+        }
+    }
+}

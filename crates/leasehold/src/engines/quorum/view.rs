@@ -1,0 +1,130 @@
+//! The view of operators: what most nodes agree on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Inner;
+use super::node::Mark;
+use crate::claim::{LeaseId, Ticket};
+use crate::engine::{
+    Event, Evicted, Eviction, Finding, Held, Listing, Selector, Severity, Status, Target,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
+
+/// How long an operator waits for a node.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One lease, as the nodes that have it show it.
+struct Sighting {
+    mark: Mark,
+    numbers: Vec<u64>,
+}
+
+impl Sighting {
+    /// The number that a majority has.
+    fn fence(&self, majority: usize) -> Option<u64> {
+        let sharing = |number: u64| self.numbers.iter().filter(|it| **it == number).count();
+        self.numbers.iter().copied().find(|number| sharing(*number) >= majority)
+    }
+}
+
+pub(super) async fn inspect(inner: Arc<Inner>, selector: Selector) -> Result<Listing> {
+    let Selector::Name(name) = selector else {
+        let text = "the nodes have no index of their names; ask for one name";
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    };
+    let majority = inner.table.majority();
+    let seen = sightings(&inner, &name).await?;
+    let mut status = Status::new(name);
+    let holders = seen.values().filter(|it| it.numbers.len() >= majority);
+    status.holders = holders.map(|it| it.mark.held(it.fence(majority))).collect();
+    status.holders.sort_by_key(|held| std::cmp::Reverse(held.held_for));
+    let names = if status.is_busy() { vec![status] } else { Vec::new() };
+    Ok(Listing::new(names, false))
+}
+
+/// Every lease that some node has.
+async fn sightings(inner: &Arc<Inner>, name: &Name) -> Result<BTreeMap<LeaseId, Sighting>> {
+    let until = inner.table.clock.now().after(PATIENCE);
+    let mut answers = inner.table.ask(|node| node.look(name.clone()), until);
+    let (mut seen, mut errors, mut answered) = (BTreeMap::new(), Vec::new(), 0);
+    while let Some((_, answer)) = answers.next().await {
+        match answer {
+            Ok(marks) => {
+                answered += 1;
+                marks.into_iter().for_each(|mark| note(&mut seen, mark));
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    if answered < inner.table.majority() {
+        return Err(inner.table.too_few(answered, errors));
+    }
+    Ok(seen)
+}
+
+fn note(seen: &mut BTreeMap<LeaseId, Sighting>, mark: Mark) {
+    let number = mark.number;
+    let new = || Sighting { mark: mark.clone(), numbers: Vec::new() };
+    seen.entry(mark.id).or_insert_with(new).numbers.push(number);
+}
+
+/// Takes leases away from all nodes.
+pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evicted> {
+    let majority = inner.table.majority();
+    let mut leases: Vec<Held> = Vec::new();
+    for (id, seen) in sightings(&inner, &eviction.name).await? {
+        let fence = seen.fence(majority);
+        let hit = match eviction.target {
+            Target::Fence(wanted) => fence == Some(wanted),
+            Target::Lease(wanted) => id == wanted,
+            Target::All => true,
+        };
+        if hit {
+            remove(&inner, &eviction, id, &seen.mark).await?;
+            // What only a few nodes had was nobody's lease.
+            leases.extend((seen.numbers.len() >= majority).then(|| seen.mark.held(fence)));
+        }
+    }
+    Ok(Evicted::new(leases))
+}
+
+async fn remove(inner: &Arc<Inner>, eviction: &Eviction, id: LeaseId, mark: &Mark) -> Result<()> {
+    let ticket = Ticket { id, name: eviction.name.clone(), mode: mark.mode };
+    super::upkeep::release(Arc::clone(inner), ticket).await?;
+    inner.table.bus.publish(&Event::TicketLost(id, eviction.loss()));
+    Ok(())
+}
+
+pub(super) async fn examine(inner: Arc<Inner>) -> Result<Vec<Finding>> {
+    let until = inner.table.clock.now().after(PATIENCE);
+    let mut answers = inner.table.ask(|node| node.examine(), until);
+    let mut findings = Vec::new();
+    let mut silent: Vec<usize> = (0..inner.table.size()).collect();
+    while let Some((node, answer)) = answers.next().await {
+        let endpoint = &inner.table.seats[node].endpoint;
+        if let Ok(found) = answer {
+            silent.retain(|other| *other != node);
+            findings.extend(found.into_iter().map(|it| at(endpoint, it)));
+        }
+    }
+    let left = inner.table.size() - silent.len();
+    findings.extend(silent.into_iter().map(|node| away(&inner, node, left)));
+    Ok(findings)
+}
+
+fn at(endpoint: &str, finding: Finding) -> Finding {
+    Finding::new(finding.severity, format!("{endpoint}: {}", finding.message), finding.advice)
+}
+
+fn away(inner: &Inner, node: usize, left: usize) -> Finding {
+    let (size, majority) = (inner.table.size(), inner.table.majority());
+    let severity = if left < majority { Severity::Danger } else { Severity::Warning };
+    Finding::new(
+        severity,
+        format!("{} does not answer; {left} of {size} nodes do", inner.table.seats[node].endpoint),
+        format!("bring it back: without {majority} nodes nothing is granted or renewed"),
+    )
+}

@@ -1,0 +1,46 @@
+-- What all scripts of a node share.
+--
+-- KEYS[1] is the lock of a mutex: a string, id:number:since:inscription, with
+-- an expiry. Whatever else is stored there belongs to a stranger who locks by
+-- the same rule: who sets the key has the lock.
+-- KEYS[2] are readers and writer: a hash, id -> mode:number:since:ends:inscription.
+-- KEYS[3] are the counters of the namespace: a hash.
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function digits(number)
+  return string.format('%.0f', number)
+end
+
+-- Number of the mutex, if this lease has it.
+local function mutex(id)
+  local held = redis.call('GET', KEYS[1])
+  if not held then return nil, nil end
+  local owner, number = string.match(held, '^(%x+):(%d+):')
+  if owner == id then return number, held end
+  return nil, held
+end
+
+-- Readers and writer whose time is not over.
+local function tenants()
+  local found, flat = {}, redis.call('HGETALL', KEYS[2])
+  for i = 1, #flat, 2 do
+    local mode, number, since, ends, text = string.match(flat[i + 1], '^(%a):(%d+):(%d+):(%d+):(.*)$')
+    if tonumber(ends) > now then
+      found[flat[i]] = {mode = mode, number = number, since = since, ends = ends, text = text}
+    else
+      redis.call('HDEL', KEYS[2], flat[i])
+    end
+  end
+  return found
+end
+
+-- Writes one of them, and lets the key live as long as the last of them.
+local function settle(found, id, it)
+  found[id] = it
+  redis.call('HSET', KEYS[2], id, table.concat({it.mode, it.number, it.since, it.ends, it.text}, ':'))
+  local last = 0
+  for _, each in pairs(found) do last = math.max(last, tonumber(each.ends)) end
+  redis.call('PEXPIREAT', KEYS[2], digits(last))
+end

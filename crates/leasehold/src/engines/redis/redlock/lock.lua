@@ -1,0 +1,48 @@
+-- id, mode (x, r, w), ttl, floor, counter, inscription, quarantine in seconds
+local id, mode, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local stamp = digits(time[1] * 1000000 + time[2])
+
+-- A node that has just started may have forgotten leases that still run.
+local age = tonumber(string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(%-?%d+)'))
+if age < tonumber(ARGV[7]) then return {'young', tostring(age), stamp} end
+
+local function draw()
+  local last = redis.call('HGET', KEYS[3], ARGV[5])
+  local floor = tonumber(ARGV[4])
+  -- New, or lost: then the clock has to tell what is above all before.
+  if not last then floor = math.max(floor, time[1] * 1000000) end
+  local number = digits(math.max(tonumber(last or 0) + 1, floor))
+  redis.call('HSET', KEYS[3], ARGV[5], number)
+  return number
+end
+
+if mode == 'x' then
+  if next(tenants()) then return {'kind', 'read-write lock', stamp} end
+  local number, held = mutex(id)
+  if number then
+    if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end
+    return {'vote', number, stamp}
+  end
+  if held then return {'busy', held, stamp, redis.call('PTTL', KEYS[1]), digits(now)} end
+  number = draw()
+  redis.call('SET', KEYS[1], table.concat({id, number, digits(now), ARGV[6]}, ':'), 'PX', ttl)
+  return {'vote', number, stamp}
+end
+
+if redis.call('EXISTS', KEYS[1]) == 1 then return {'kind', 'mutex', stamp} end
+local found = tenants()
+local mine = found[id]
+if mine then
+  mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))
+  settle(found, id, mine)
+  return {'vote', mine.number, stamp}
+end
+for other, it in pairs(found) do
+  if mode == 'w' or it.mode == 'w' then
+    local shown = table.concat({other, it.number, it.since, it.text}, ':')
+    return {'busy', shown, stamp, tonumber(it.ends) - now, digits(now)}
+  end
+end
+local number = draw()
+settle(found, id, {mode = mode, number = number, since = digits(now), ends = digits(now + ttl), text = ARGV[6]})
+return {'vote', number, stamp}
