@@ -22,7 +22,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
 use self::courier::{Courier, Desk, Orphans};
-use self::keys::Shard;
+use self::keys::{Ground, Shard};
 use self::verb::{Answered, News};
 use self::watching::Watchers;
 use super::checkup::Checkup;
@@ -48,6 +48,7 @@ struct Native(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     link: Link,
+    ground: Ground,
     courier: Courier,
     bells: Bells,
     waits: Waits,
@@ -67,6 +68,7 @@ struct Inner {
 pub(super) async fn open(
     link: Link,
     settings: &Settings,
+    prefix: &str,
     checkup: Checkup,
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
@@ -75,6 +77,7 @@ pub(super) async fn open(
 
     let (orphans, lost) = unbounded_channel();
     let native = Native(Arc::new(Inner {
+        ground: Ground::new(prefix, settings.database, link.is_cluster()),
         courier: Courier::start(link.clone(), orphans),
         watchers: Watchers::default(),
         bells: Bells::default(),
@@ -158,7 +161,7 @@ impl Inner {
     }
 
     fn shard(&self, name: &Name) -> Shard {
-        Shard::of(name, self.link.is_cluster())
+        self.ground.shard(name)
     }
 
     /// One verb on the lease of a name.
