@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod check;
+mod interop;
 mod need;
 mod test;
 
@@ -20,10 +21,10 @@ struct Chore {
     run: fn(&[String]) -> Done,
 }
 
-const CHORES: [Chore; 4] = [
+const CHORES: [Chore; 5] = [
     Chore {
         name: "test",
-        help: "install what the tests need, run them all, end with one summary line;\n          \
+        help: "install what the tests need, run them all, end with one summary line;\n           \
                --engines a,b narrows them on purpose",
         run: test::run,
     },
@@ -32,7 +33,18 @@ const CHORES: [Chore; 4] = [
         help: "format, lints with each feature alone, docs, examples: all but the tests",
         run: check::run,
     },
-    Chore { name: "bench", help: "what a lock costs, as ratios within one run", run: bench },
+    Chore {
+        name: "interop",
+        help: "clients of other languages on the same locks: [PEER..] [--long];\n           \
+               --if-reachable leaves out those that cannot be fetched",
+        run: interop::run,
+    },
+    Chore {
+        name: "bench",
+        help: "what a lock costs, as ratios within one run;\n           \
+               --peers measures other clients beside it, on one Redis",
+        run: bench,
+    },
     Chore { name: "help", help: "show this list", run: help },
 ];
 
@@ -54,9 +66,16 @@ fn main() -> ExitCode {
     }
 }
 
-fn bench(_: &[String]) -> Done {
-    let line = ["bench", "--package", "leasehold-testkit", "--bench", "cost"];
-    match cargo().args(line).status() {
+fn bench(args: &[String]) -> Done {
+    let name = match args {
+        [] => "cost",
+        [flag] if flag == "--peers" => "redis",
+        _ => return Err(format!("`cargo xtask bench` takes [--peers], not {args:?}")),
+    };
+    if name == "redis" {
+        interop::prepare()?;
+    }
+    match cargo().args(["bench", "--package", "leasehold-testkit", "--bench", name]).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the benches failed ({status})")),
         Err(error) => Err(format!("cargo cannot be run: {error}")),
@@ -69,7 +88,7 @@ fn help(_: &[String]) -> Done {
 }
 
 fn list() -> String {
-    let rows = CHORES.iter().map(|chore| format!("  {:<6}  {}", chore.name, chore.help));
+    let rows = CHORES.iter().map(|chore| format!("  {:<7}  {}", chore.name, chore.help));
     let rows: Vec<String> = rows.collect();
     format!("usage: cargo xtask <chore>\n{}", rows.join("\n"))
 }

@@ -11,6 +11,7 @@
 //! | [`sweep`] | drops a future at every point where it can be dropped |
 //! | [`conformance`] | what every engine must do: one trial per check |
 //! | [`holder`] | a process that holds locks and can be killed |
+//! | [`peer`] | a client of another language, or ours, as a process |
 //! | [`twist`] | an engine with one thing changed |
 //! | [`mutants`] | engines that are wrong on purpose, for the suite to find out |
 //! | [`narrow`] | which engines this run was told to test |
@@ -29,6 +30,7 @@ pub mod holder;
 mod lines;
 pub mod mutants;
 pub mod narrow;
+pub mod peer;
 pub mod proxy;
 pub mod register;
 pub mod server;

@@ -181,18 +181,45 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     /// A lock arrives; whether the client takes this answer or keeps an older.
-    Lock { attempt: usize, node: usize, heard: bool },
+    Lock {
+        attempt: usize,
+        node: usize,
+        heard: bool,
+    },
     /// The second and third request of a composed lock.
-    Draw { attempt: usize, node: usize },
-    Bind { attempt: usize, node: usize },
-    Decide { attempt: usize, votes: Set },
+    Draw {
+        attempt: usize,
+        node: usize,
+    },
+    Bind {
+        attempt: usize,
+        node: usize,
+    },
+    Decide {
+        attempt: usize,
+        votes: Set,
+    },
     /// The first request of a composed raise.
-    Lift { attempt: usize, node: usize },
-    Raise { attempt: usize, node: usize },
-    Expire { node: usize },
-    Drift { node: usize },
-    Restart { node: usize },
-    Return { node: usize },
+    Lift {
+        attempt: usize,
+        node: usize,
+    },
+    Raise {
+        attempt: usize,
+        node: usize,
+    },
+    Expire {
+        node: usize,
+    },
+    Drift {
+        node: usize,
+    },
+    Restart {
+        node: usize,
+    },
+    Return {
+        node: usize,
+    },
 }
 
 impl Rules {
@@ -268,9 +295,7 @@ impl Rules {
         let largest = votes.iter().map(|vote| vote.value).max()?;
         mine.phase = match decide(&votes, MAJORITY) {
             Decision::Open => return None,
-            _ if self.draw == Draw::Never => {
-                Phase::Granted { fence: narrow(largest + 1), of: all }
-            }
+            _ if self.draw == Draw::Never => Phase::Granted { fence: narrow(largest + 1), of: all },
             _ if !self.second_phase => Phase::Granted { fence: narrow(largest), of: all },
             Decision::Fence(fence) => {
                 Phase::Granted { fence: narrow(fence), of: Set::of(of(fence)) }
@@ -413,7 +438,9 @@ impl State {
     /// Every two grants.
     fn pairs(&self) -> impl Iterator<Item = (&Attempt, &Attempt)> {
         let granted = || self.attempts.iter().filter(|it| it.fence().is_some());
-        granted().enumerate().flat_map(move |(n, one)| granted().skip(n + 1).map(move |it| (one, it)))
+        granted()
+            .enumerate()
+            .flat_map(move |(n, one)| granted().skip(n + 1).map(move |it| (one, it)))
     }
 
     /// The same state with its nodes and attempts named in another order.
@@ -512,18 +539,24 @@ impl Model for Rules {
             Property::always("A1: fences are distinct", |_, state: &State| {
                 state.pairs().all(|(one, two)| one.fence() != two.fence())
             }),
-            Property::always("A2: what begins after a grant has a larger fence", |_, state: &State| {
-                state.attempts.iter().all(|it| it.fence().is_none_or(|f| Some(f) > it.after))
-            }),
-            Property::always("B: fences are in the order of the locks of each node", |_, state: &State| {
-                let agree = |(one, two): (&Attempt, &Attempt)| {
-                    (0..NODES).all(|node| match (one.turn(node), two.turn(node)) {
-                        (Some(a), Some(b)) => (a < b) == (one.fence() < two.fence()),
-                        _ => true,
-                    })
-                };
-                state.pairs().all(agree)
-            }),
+            Property::always(
+                "A2: what begins after a grant has a larger fence",
+                |_, state: &State| {
+                    state.attempts.iter().all(|it| it.fence().is_none_or(|f| Some(f) > it.after))
+                },
+            ),
+            Property::always(
+                "B: fences are in the order of the locks of each node",
+                |_, state: &State| {
+                    let agree = |(one, two): (&Attempt, &Attempt)| {
+                        (0..NODES).all(|node| match (one.turn(node), two.turn(node)) {
+                            (Some(a), Some(b)) => (a < b) == (one.fence() < two.fence()),
+                            _ => true,
+                        })
+                    };
+                    state.pairs().all(agree)
+                },
+            ),
         ]
     }
 }

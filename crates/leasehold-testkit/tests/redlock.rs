@@ -210,7 +210,9 @@ async fn rl4_a_holder_that_pauses_after_its_check_is_stopped_by_the_fence_alone(
     late.lost().await;
     let next = locked(&locks).await;
     let mut unfenced = 0;
-    assert!(register.write(next.fence(), register.read(next.fence()).unwrap().unwrap(), 7).unwrap());
+    assert!(
+        register.write(next.fence(), register.read(next.fence()).unwrap().unwrap(), 7).unwrap()
+    );
     unfenced += 7;
     // The pause is over; it does not look at its guard again.
     assert!(!register.write(late.fence(), saw, 1).unwrap(), "a late writer got through");
@@ -243,7 +245,8 @@ async fn rl5_a_request_that_arrives_late_leaves_no_ghost() {
 /// All servers must be older than the quarantine before a test can begin.
 async fn wait_until_old(nodes: &Nodes, age: u64) {
     let up = |node: usize| -> u64 {
-        let info: String = nodes.peek(node, |it| redis::cmd("INFO").arg("server").query(it).unwrap());
+        let info: String =
+            nodes.peek(node, |it| redis::cmd("INFO").arg("server").query(it).unwrap());
         let line = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
         line.unwrap().trim().parse().unwrap()
     };
@@ -386,9 +389,8 @@ async fn no_update_is_lost_while_nodes_are_killed_and_restarted() {
     wait_until_old(&nodes, 3).await;
     let url = nodes.url("quarantine=3s&node_timeout=500ms&retry=forever:20ms");
     let end = Instant::now() + Duration::from_secs(12);
-    let workers: Vec<_> = (0..4)
-        .map(|_| tokio::spawn(add_until(end, url.clone(), path.clone())))
-        .collect();
+    let workers: Vec<_> =
+        (0..4).map(|_| tokio::spawn(add_until(end, url.clone(), path.clone()))).collect();
     let mut crashes = 0;
     while Instant::now() < end {
         nodes.crash(crashes % 5);

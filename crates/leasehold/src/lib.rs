@@ -59,6 +59,9 @@ pub use recipes::semaphore::Semaphore;
 mod guide {
     #[doc = include_str!("../../../docs/guide/choosing-a-ttl.md")]
     struct ChoosingATtl;
+    #[cfg(feature = "redis")]
+    #[doc = include_str!("../../../docs/guide/coming-from-redisson.md")]
+    struct ComingFromRedisson;
     #[doc = include_str!("../../../docs/guide/fencing.md")]
     struct Fencing;
     #[doc = include_str!("../../../docs/guide/first-lock.md")]

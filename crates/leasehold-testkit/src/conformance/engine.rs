@@ -15,13 +15,23 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self { name: "memory", store: Store::memory },
         Self { name: "quorum", store: Store::quorum },
         Self { name: "quorum-redlock3", store: || Store::redlock(3) },
         Self { name: "quorum-redlock5", store: || Store::redlock(5) },
         Self { name: "redis", store: || Store::redis("") },
-        Self { name: "redis-spin", store: || Store::redis("&wake=spin") },
+        Self { name: "redis-spin", store: || Store::redis("wake=spin") },
+        Self { name: "redis-string", store: || Store::redis("layout=string&key=lock:{name}") },
+        Self { name: "redis-redisson", store: || Store::redis("layout=redisson") },
+        Self {
+            name: "redis-redisson-fair",
+            store: || Store::redis("layout=redisson&kind=fair&fair_wait=3s"),
+        },
+        Self {
+            name: "redis-redisson-fenced",
+            store: || Store::redis("layout=redisson&kind=fenced"),
+        },
         Self { name: "sqlite", store: Store::sqlite },
     ];
 

@@ -62,6 +62,13 @@ async fn a_hold_of_no_time_is_refused(store: Store) -> Outcome {
     Ok(())
 }
 
+/// The URL of the store with more options.
+async fn with_options(store: &Store, options: &str) -> Outcome<String> {
+    let url = url(store).await?;
+    let joint = if url.contains('?') { '&' } else { '?' };
+    Ok(format!("{url}{joint}{options}"))
+}
+
 /// The URL of the store, or that of its engine where a store has none.
 async fn url(store: &Store) -> Outcome<String> {
     match store.url() {
@@ -71,7 +78,7 @@ async fn url(store: &Store) -> Outcome<String> {
 }
 
 async fn an_unknown_option_is_refused_with_the_list(store: Store) -> Outcome {
-    let bad = format!("{}?namespace=a&namespce=shop", url(&store).await?);
+    let bad = with_options(&store, "namespace=a&namespce=shop").await?;
     let error = leasehold::open(bad).await.err().ok_or("opened")?;
     ensure!(error.kind() == ErrorKind::Invalid, "{error:?}");
     let text = error.to_string();
@@ -80,7 +87,7 @@ async fn an_unknown_option_is_refused_with_the_list(store: Store) -> Outcome {
 }
 
 async fn an_option_given_twice_is_refused(store: Store) -> Outcome {
-    let bad = format!("{}?namespace=a&namespace=b", url(&store).await?);
+    let bad = with_options(&store, "namespace=a&namespace=b").await?;
     let error = leasehold::open(bad).await.err().ok_or("opened")?;
     ensure!(error.kind() == ErrorKind::Invalid, "{error:?}");
     Ok(())

@@ -25,10 +25,11 @@ pub(super) fn checks() -> Vec<Check> {
         check!(what_is_promised_may_be_required),
         check!(what_is_not_promised_is_named),
         check!(a_purpose_is_met_or_refused),
-        check!(a_weak_engine_refuses_what_it_cannot_grant),
+        check!(a_weak_engine_refuses_what_it_cannot_grant).when(|p| p.grants >= Grants::Shared),
         check!(a_weak_engine_refuses_an_order),
         check!(a_weak_engine_refuses_to_keep_a_name_closed),
-        check!(a_weak_engine_refuses_a_long_name_and_many_permits),
+        check!(a_weak_engine_refuses_a_long_name_and_many_permits)
+            .when(|p| p.grants >= Grants::Counted),
         check!(a_weak_engine_refuses_to_list),
         check!(a_weak_engine_refuses_to_convert).when(|p| p.grants >= Grants::Shared),
         check!(a_weak_engine_is_not_even_asked),

@@ -1,5 +1,6 @@
 //! What is left when all is over: nothing.
 
+use leasehold::engine::profile::Listing as Lists;
 use leasehold::engine::{Page, Selector};
 use leasehold::{Locks, Namespace};
 
@@ -35,8 +36,15 @@ async fn busy_day(locks: &Client) -> Outcome {
     Ok(())
 }
 
-/// Those of the namespace that are not idle.
+/// Those of the namespace that are not idle; without an index, those of a day.
 async fn busy_names(locks: &Locks) -> Outcome<usize> {
+    if locks.profile().listing < Lists::Indexed {
+        let mut busy = 0;
+        for name in ["held", "expiring", "dropped", "left"] {
+            busy += usize::from(locks.status(name).await?.is_busy());
+        }
+        return Ok(busy);
+    }
     let all = Selector::Prefix(Namespace::default(), "".into());
     let found = locks.engine().inspect(all, Page::default()).await?;
     Ok(found.names.iter().filter(|status| status.is_busy()).count())

@@ -1,10 +1,10 @@
-//! Servers that many stores share, each in a namespace of its own.
+//! Servers that many stores share, each in a database of its own.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::server::{Server, ServerError};
+use crate::server::{Plan, Server, ServerError};
 
 /// A server that can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,14 +29,14 @@ pub(super) fn url(kind: Kind) -> Result<String, ServerError> {
 
 fn start(kind: Kind) -> Result<Server, ServerError> {
     match kind {
-        Kind::Redis | Kind::Node(_) => Server::redis(),
+        Kind::Redis | Kind::Node(_) => Server::start(Plan::redis().args(["--databases", "10000"])),
     }
 }
 
-/// A namespace that no other store of this process has.
-pub(super) fn namespace() -> String {
+/// A number that no other store of this process has.
+pub(super) fn number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Ends the shared servers; the last thing a test binary does.

@@ -55,14 +55,15 @@ impl Store {
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
     }
 
-    /// A namespace of its own on a Redis that all stores of this process share.
+    /// A database of its own on a Redis that all stores of this process share,
+    /// opened with these options.
     ///
     /// # Errors
     ///
     /// When there is no room for its folder, or the server does not start.
     pub fn redis(options: &str) -> Outcome<Self> {
         let server = shared::url(shared::Kind::Redis)?;
-        let url = format!("{server}?namespace={}{options}", shared::namespace());
+        let url = format!("{server}{}?{options}", shared::number());
         Ok(Self {
             way: Way::Url(url),
             recipe: Recipe::Mutex,
@@ -78,12 +79,13 @@ impl Store {
     /// When there is no room for its folder.
     pub fn quorum() -> Outcome<Self> {
         let folder = TempDir::new()?;
-        let files = ["a", "b", "c"].map(|it| format!("sqlite:{}", folder.path().join(it).display()));
+        let files =
+            ["a", "b", "c"].map(|it| format!("sqlite:{}", folder.path().join(it).display()));
         let way = Way::Url(format!("quorum:{}?node_timeout=20s", files.join(",")));
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder })
     }
 
-    /// A namespace of its own on so many Redis servers that know nothing of
+    /// A database of its own on so many Redis servers that know nothing of
     /// each other; all stores of this process share them.
     ///
     /// # Errors
@@ -95,8 +97,8 @@ impl Store {
         let hosts = urls.iter().map(|url| url.trim_start_matches("redis://").trim_end_matches('/'));
         let hosts = hosts.collect::<Vec<_>>().join(",");
         // They have just been started and have nothing to forget.
-        let options = format!("quarantine=0s&node_timeout=20s&namespace={}", shared::namespace());
-        let way = Way::Url(format!("redlock://{hosts}?{options}"));
+        let options = "quarantine=0s&node_timeout=20s";
+        let way = Way::Url(format!("redlock://{hosts}/{}?{options}", shared::number()));
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
     }
 

@@ -1,7 +1,7 @@
 //! The contract, straight on the engine: every verb may be repeated.
 
 use leasehold::claim::{Ending, Refresh, Renewal, Ticket};
-use leasehold::engine::profile::Order;
+use leasehold::engine::profile::{Order, WakeUp};
 use leasehold::{Clock, Mode, Released};
 
 use super::check::{Check, Outcome, check, ensure};
@@ -26,7 +26,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_release_under_way_touches_no_successor),
         check!(a_release_gives_up_a_place_in_the_queue),
         check!(a_release_comes_from_the_ticket_alone),
-        check!(a_turn_comes_with_a_wake_up),
+        check!(a_turn_comes_with_a_wake_up).when(|p| p.wake == WakeUp::Push),
     ]
 }
 

@@ -5,10 +5,13 @@
 //! also when the test process itself is killed.
 
 mod binary;
+mod fleet;
 mod plan;
+mod redis;
 mod spawn;
 mod tree;
 
+pub use fleet::{Fleet, ask};
 pub use plan::Plan;
 
 use std::fmt;
@@ -135,7 +138,13 @@ impl Server {
     /// The URL of the same server behind `addr`, usually that of a fault proxy.
     #[must_use]
     pub fn url_via(&self, addr: SocketAddr) -> String {
-        self.plan.url(addr)
+        self.plan.url(addr, self.folder())
+    }
+
+    /// The URL of a Redis by its unix socket.
+    #[must_use]
+    pub fn socket_url(&self) -> String {
+        self.plan.socket_url(self.folder())
     }
 
     /// The folder that holds the server's data and log.

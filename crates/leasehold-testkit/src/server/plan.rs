@@ -14,6 +14,7 @@ use rustix::process::{Signal, geteuid};
 
 use super::ServerError;
 use super::binary::Binary;
+use super::redis::Extras;
 use super::spawn::LEASHED;
 
 const REDIS: Binary = Binary { program: "redis-server", versions: None, package: "redis-server" };
@@ -39,25 +40,79 @@ enum Kind {
 pub struct Plan {
     kind: Kind,
     args: Vec<String>,
+    extras: Extras,
 }
 
 impl Plan {
     /// A Redis that keeps nothing on disk, unless arguments say otherwise.
     #[must_use]
-    pub const fn redis() -> Self {
-        Self { kind: Kind::Redis, args: Vec::new() }
+    pub fn redis() -> Self {
+        Self::of(Kind::Redis)
+    }
+
+    /// A Redis that has every write on disk before it answers.
+    #[must_use]
+    pub fn redis_durable() -> Self {
+        Self::redis().args(["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    /// A Redis that lets nobody in without this password.
+    #[must_use]
+    pub fn redis_password(password: &str) -> Self {
+        let mut plan = Self::redis().args(["--requirepass", password]);
+        plan.extras.login = Some((String::new(), password.to_owned()));
+        plan
+    }
+
+    /// A Redis whose clients are told to be `user`, who may do what `rules`
+    /// say, such as `~lk:* +@all`. Its password is its name.
+    #[must_use]
+    pub fn redis_user(user: &str, rules: &str) -> Self {
+        let mut plan = Self::redis().args(["--user", user, "on", &format!(">{user}")]);
+        plan = plan.args(rules.split_whitespace());
+        plan.extras.login = Some((user.to_owned(), user.to_owned()));
+        plan
+    }
+
+    /// A Redis behind TLS. `ca.pem`, `client.pem` and `client.key` are in its
+    /// folder; `--tls-auth-clients yes` makes the client's necessary.
+    #[must_use]
+    pub fn redis_tls() -> Self {
+        let mut plan = Self::redis();
+        plan.extras.tls = true;
+        plan
+    }
+
+    /// A Redis that is ready to join a cluster; see [`Fleet`](super::Fleet).
+    #[must_use]
+    pub fn redis_node() -> Self {
+        let mut plan = Self::redis();
+        plan.extras.cluster = true;
+        plan
+    }
+
+    /// A sentinel with the given configuration.
+    #[must_use]
+    pub fn sentinel(watch: &str) -> Self {
+        let mut plan = Self::redis();
+        plan.extras.watch = Some(watch.to_owned());
+        plan
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self { kind, args: Vec::new(), extras: Extras::default() }
     }
 
     /// A PostgreSQL that trusts loopback clients and skips fsync.
     #[must_use]
-    pub const fn postgres() -> Self {
-        Self { kind: Kind::Postgres, args: Vec::new() }
+    pub fn postgres() -> Self {
+        Self::of(Kind::Postgres)
     }
 
     /// An etcd cluster of one node.
     #[must_use]
-    pub const fn etcd() -> Self {
-        Self { kind: Kind::Etcd, args: Vec::new() }
+    pub fn etcd() -> Self {
+        Self::of(Kind::Etcd)
     }
 
     /// Adds arguments for the server's command line, after our own.
@@ -79,9 +134,10 @@ impl Plan {
         }
     }
 
-    /// etcd wants a second port for its peers, though it has none.
+    /// etcd wants a second port for its peers, though it has none; so does a
+    /// node of a cluster.
     pub(super) const fn ports(&self) -> usize {
-        if matches!(self.kind, Kind::Etcd) { 2 } else { 1 }
+        if matches!(self.kind, Kind::Etcd) || self.extras.cluster { 2 } else { 1 }
     }
 
     /// On SIGTERM PostgreSQL would wait for its clients to leave.
@@ -89,9 +145,13 @@ impl Plan {
         if matches!(self.kind, Kind::Postgres) { Signal::INT } else { Signal::TERM }
     }
 
-    pub(super) fn url(&self, addr: SocketAddr) -> String {
+    pub(super) fn socket_url(&self, folder: &Path) -> String {
+        self.extras.socket_url(folder)
+    }
+
+    pub(super) fn url(&self, addr: SocketAddr, folder: &Path) -> String {
         match self.kind {
-            Kind::Redis => format!("redis://{addr}/"),
+            Kind::Redis => self.extras.url(addr, folder),
             Kind::Postgres => format!("postgres://postgres@{addr}/postgres"),
             Kind::Etcd => format!("etcd://{addr}"),
         }
@@ -99,12 +159,16 @@ impl Plan {
 
     /// Makes the data folder where the server does not do so itself.
     pub(super) fn prepare(&self, folder: &Path) -> Result<(), ServerError> {
-        if self.kind == Kind::Postgres { init_postgres(folder) } else { Ok(()) }
+        match self.kind {
+            Kind::Redis => self.extras.prepare(folder),
+            Kind::Postgres => init_postgres(folder),
+            Kind::Etcd => Ok(()),
+        }
     }
 
     pub(super) fn command(&self, folder: &Path, ports: &[u16]) -> Result<Command, ServerError> {
         let mut command = match self.kind {
-            Kind::Redis => redis_command(folder, ports[0])?,
+            Kind::Redis => redis_command(&self.extras, folder, ports)?,
             Kind::Postgres => postgres_command(folder, ports[0])?,
             Kind::Etcd => etcd_command(folder, ports[0], ports[1])?,
         };
@@ -114,7 +178,9 @@ impl Plan {
 
     pub(super) fn is_ready(&self, addr: SocketAddr) -> bool {
         let answer = match self.kind {
-            Kind::Redis => ask(addr, b"PING\r\n", |reply| reply.starts_with(b"+PONG\r\n")),
+            // It takes no requests in the clear; that it listens has to do.
+            Kind::Redis if self.extras.tls => TcpStream::connect(addr).map(|_| true),
+            Kind::Redis => ask(addr, b"PING\r\n", is_redis),
             // 'R' is "authentication is fine"; while it starts up it says 'E'.
             Kind::Postgres => ask(addr, &postgres_hello(), |reply| reply.first() == Some(&b'R')),
             Kind::Etcd => ask(addr, ETCD_HEALTH, |reply| contains(reply, b"\"health\":\"true\"")),
@@ -123,10 +189,9 @@ impl Plan {
     }
 }
 
-fn redis_command(folder: &Path, port: u16) -> Result<Command, ServerError> {
+fn redis_command(extras: &Extras, folder: &Path, ports: &[u16]) -> Result<Command, ServerError> {
     let mut command = leashed(&REDIS)?;
-    command.arg("--port").arg(port.to_string()).args(["--bind", "127.0.0.1"]);
-    command.arg("--dir").arg(folder).args(["--save", "", "--appendonly", "no"]);
+    extras.apply(&mut command, folder, ports);
     Ok(command)
 }
 
@@ -213,6 +278,11 @@ fn parse_user(line: &str, wanted: &str) -> Option<(u32, u32)> {
     (name == wanted).then_some((user, group))
 }
 
+/// A server that wants a password first is ready too.
+fn is_redis(reply: &[u8]) -> bool {
+    reply.starts_with(b"+PONG\r\n") || reply.starts_with(b"-NOAUTH")
+}
+
 const ETCD_HEALTH: &[u8] = b"GET /health HTTP/1.0\r\n\r\n";
 
 /// The protocol's start-up message, version 3.0.
@@ -244,6 +314,8 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::{Plan, parse_user};
 
     #[test]
@@ -256,8 +328,11 @@ mod tests {
     #[test]
     fn a_url_carries_the_address_it_is_given() {
         let addr = "127.0.0.1:7".parse().unwrap();
-        assert_eq!(Plan::redis().url(addr), "redis://127.0.0.1:7/");
-        assert_eq!(Plan::postgres().url(addr), "postgres://postgres@127.0.0.1:7/postgres");
-        assert_eq!(Plan::etcd().url(addr), "etcd://127.0.0.1:7");
+        let url = |plan: Plan| plan.url(addr, Path::new("/f"));
+        assert_eq!(url(Plan::redis()), "redis://127.0.0.1:7/");
+        assert_eq!(url(Plan::redis_password("pw")), "redis://:pw@127.0.0.1:7/");
+        assert_eq!(url(Plan::redis_tls()), "rediss://127.0.0.1:7/?ca=/f/ca.pem");
+        assert_eq!(url(Plan::postgres()), "postgres://postgres@127.0.0.1:7/postgres");
+        assert_eq!(url(Plan::etcd()), "etcd://127.0.0.1:7");
     }
 }

@@ -2,7 +2,7 @@
 //! specification of what every other engine does.
 
 mod cabinet;
-mod feed;
+
 mod records;
 
 use std::collections::{HashMap, VecDeque};

@@ -1,5 +1,6 @@
 //! The engines, one row each.
 
+mod feed;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
 mod quorum;
@@ -62,6 +63,12 @@ static TABLE: [Row; 4] = [
             "cert_key",
             "sentinel_user",
             "sentinel_password",
+            "key",
+            "poll",
+            "poll_max",
+            "kind",
+            "pubsub",
+            "fair_wait",
         ],
         open: open_redis,
     },

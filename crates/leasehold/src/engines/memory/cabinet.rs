@@ -5,11 +5,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::feed::Feed;
 use crate::claim::{LeaseId, Record, Ticket};
 use crate::clock::Moment;
 use crate::engine::records::PageInProgress;
 use crate::engine::{Page, RecordEvent, RecordListing, Scope};
+use crate::engines::feed::Feed;
 use crate::name::Name;
 
 /// How many records whose time is up are removed in passing.

@@ -4,13 +4,13 @@ use std::future::ready;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use super::feed::Feed;
 use super::{Memory, Shelf, lock};
 use crate::claim::{Record, Store, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::records::{not_held, sum};
 use crate::engine::state::{Answer, Verb};
 use crate::engine::{BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope};
+use crate::engines::feed::Feed;
 use crate::error::Result;
 use crate::name::Name;
 

@@ -179,7 +179,8 @@ async fn repeated(inner: &Arc<Inner>, claim: &Claim) -> Result<Option<Verdict>> 
 /// meet again.
 fn busy(inner: &Inner, mut busy: Busy, split: bool) -> Verdict {
     let most = u64::try_from(inner.pause.as_millis()).unwrap_or(u64::MAX).max(4);
-    let pause = if split { fastrand::u64(1..=SPLIT.min(most)) } else { fastrand::u64(most / 4..=most) };
+    let pause =
+        if split { fastrand::u64(1..=SPLIT.min(most)) } else { fastrand::u64(most / 4..=most) };
     let left = busy.holder.as_ref().and_then(|holder| holder.time_left);
     let pause = Duration::from_millis(pause);
     busy.recheck_in = Some(left.map_or(pause, |left| pause.min(left + Duration::from_millis(1))));

@@ -43,10 +43,17 @@ enum Told {
 /// What came of a round.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Granted { fence: u64, sent_at: Moment, fate: watch::Sender<Fate> },
+    Granted {
+        fence: u64,
+        sent_at: Moment,
+        fate: watch::Sender<Fate>,
+    },
     /// Someone else has enough of it; or nobody has, and it is worth to try
     /// again soon.
-    Busy { holder: Option<Holder>, split: bool },
+    Busy {
+        holder: Option<Holder>,
+        split: bool,
+    },
     Failed(Error),
 }
 

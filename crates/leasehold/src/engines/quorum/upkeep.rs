@@ -38,7 +38,9 @@ pub(super) async fn renew(inner: Arc<Inner>, tickets: Vec<Refresh>) -> Vec<Renew
 /// A node that has an error for everything has not answered.
 fn all_or_error(answers: Vec<Result<bool>>) -> Result<Vec<Result<bool>>> {
     match answers.iter().find(|answer| answer.is_ok()) {
-        None if !answers.is_empty() => answers.into_iter().collect::<Result<Vec<_>>>().map(|_| Vec::new()),
+        None if !answers.is_empty() => {
+            answers.into_iter().collect::<Result<Vec<_>>>().map(|_| Vec::new())
+        }
         _ => Ok(answers),
     }
 }
@@ -114,9 +116,7 @@ impl Count {
                 self.inner.holds.end(id);
                 Renewal::Gone
             }
-            None => {
-                Renewal::Unknown(self.inner.table.too_few(self.answered, self.errors.clone()))
-            }
+            None => Renewal::Unknown(self.inner.table.too_few(self.answered, self.errors.clone())),
         }
     }
 

@@ -115,9 +115,8 @@ impl Address {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let join = |all: &[Address]| {
-            all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-        };
+        let join =
+            |all: &[Address]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         match self {
             Self::One(address) => write!(f, "{address}"),
             Self::Listed(all) | Self::Cluster(all) => f.write_str(&join(all)),

@@ -3,16 +3,40 @@
 //! A [`link`] reaches the deployment, whatever its shape; a layout decides which
 //! keys a lease is made of.
 
+/// A script after what all scripts of borrowed layouts share.
+macro_rules! script {
+    ($($file:literal),+) => {
+        $crate::engines::redis::script::Script::new(concat!(
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/engines/redis/scripts/common.lua")),
+            $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/engines/redis/scripts/", $file))),+
+        ))
+    };
+}
+
 mod address;
+mod bells;
+mod card;
+mod checkup;
+mod evictions;
+mod guest;
+mod layout;
 mod link;
 mod native;
+mod redisson;
 #[cfg(feature = "quorum")]
 pub(in crate::engines) mod redlock;
 mod script;
+#[cfg(test)]
+mod server;
 mod settings;
+mod string;
+mod values;
+mod waits;
 
 use std::sync::Arc;
 
+use self::checkup::Checkup;
+use self::layout::{RedissonOptions, StringOptions};
 use self::link::Link;
 use self::settings::{Layout, Settings};
 use crate::clock::Clock;
@@ -23,8 +47,28 @@ use crate::url::Url;
 /// Opens the deployment that a URL names, in the layout that it asks for.
 pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let settings = Settings::from_url(url)?;
+    let options = &url.options;
+    layout::check(options, settings.layout)?;
+    // What a layout says of its options comes before the first connection.
+    let opening = match settings.layout {
+        Layout::Native => Opening::Native,
+        Layout::String => Opening::String(StringOptions::from_options(options)?),
+        Layout::Redisson => {
+            Opening::Redisson(RedissonOptions::from_options(options, settings.wake)?)
+        }
+    };
     let link = Link::open(&settings, clock.clone()).await?;
-    match settings.layout {
-        Layout::Native => native::open(link, &settings, clock).await,
+    let checkup = Checkup::new(&link, &settings, &clock);
+    match opening {
+        Opening::Native => native::open(link, &settings, checkup, clock).await,
+        Opening::String(options) => Ok(string::open(link, options, checkup, clock).await),
+        Opening::Redisson(options) => redisson::open(link, options, checkup, clock).await,
     }
+}
+
+/// A layout with its options.
+enum Opening {
+    Native,
+    String(StringOptions),
+    Redisson(RedissonOptions),
 }

@@ -17,6 +17,20 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) enum Layout {
     /// Our own: every mode, queue, hand-over, fence.
     Native,
+    /// A token in a string, as many libraries have it.
+    String,
+    /// Redisson's.
+    Redisson,
+}
+
+impl Layout {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::String => "string",
+            Self::Redisson => "redisson",
+        }
+    }
 }
 
 /// How a waiter learns that its turn has come.
@@ -119,13 +133,17 @@ fn files(options: &Options) -> Result<Files> {
 fn number(options: &Options, key: &str) -> Result<Option<u64>> {
     let Some(text) = options.get(key)? else { return Ok(None) };
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.map(Some).ok_or_else(|| Error::invalid(format!("option {key:?} takes a number from 1 on")))
+    number
+        .map(Some)
+        .ok_or_else(|| Error::invalid(format!("option {key:?} takes a number from 1 on")))
 }
 
 fn layout(options: &Options) -> Result<Layout> {
     match options.get("layout")? {
         None | Some("native") => Ok(Layout::Native),
-        Some(_) => Err(Error::invalid("option \"layout\" takes native")),
+        Some("string") => Ok(Layout::String),
+        Some("redisson") => Ok(Layout::Redisson),
+        Some(_) => Err(Error::invalid("option \"layout\" takes native, string or redisson")),
     }
 }
 

@@ -306,7 +306,8 @@ impl Shared {
     fn astray(&self) -> Vec<(Vec<u8>, Address)> {
         let state = self.state();
         let home = |channel: &[u8]| state.slots.owner(slot(channel));
-        let lost = state.channels.iter().filter(|(channel, at)| home(channel).as_ref() != Some(*at));
+        let lost =
+            state.channels.iter().filter(|(channel, at)| home(channel).as_ref() != Some(*at));
         lost.map(|(channel, at)| (channel.clone(), at.clone())).collect()
     }
 

@@ -8,8 +8,8 @@ use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::line::Line;
-use super::wire::{Ear, Terms, Wire};
 use super::ways::Way;
+use super::wire::{Ear, Terms, Wire};
 use super::{Push, fault};
 use crate::error::{ErrorKind, Result};
 

@@ -158,8 +158,7 @@ async fn open_one(
     let report = Report::new(health);
     let commands = command_line(way.clone(), terms, Box::new(move |up| report.set(up)));
     commands.wire(terms.connect).await?;
-    let listener =
-        Listener::start(way, Arc::clone(terms), Kind::Plain, pushes, Box::new(|| ()));
+    let listener = Listener::start(way, Arc::clone(terms), Kind::Plain, pushes, Box::new(|| ()));
     listener.line().wire(terms.connect).await?;
     Ok(Shape::One { commands, listener })
 }

@@ -28,7 +28,8 @@ pub(super) fn config(files: &Files) -> Result<Arc<ClientConfig>> {
             builder.with_client_auth_cert(chain("cert", cert)?, key)
         }
     };
-    let refused = |cause| Error::invalid("option \"cert\" does not fit \"cert_key\"").caused_by(cause);
+    let refused =
+        |cause| Error::invalid("option \"cert\" does not fit \"cert_key\"").caused_by(cause);
     config.map(Arc::new).map_err(refused)
 }
 

@@ -22,7 +22,11 @@ pub(super) enum Way {
     /// The one that says that it is the primary.
     Listed(Vec<Address>),
     /// The one that most sentinels name, if it agrees.
-    Sentinels { sentinels: Vec<Address>, service: String, terms: Arc<Terms> },
+    Sentinels {
+        sentinels: Vec<Address>,
+        service: String,
+        terms: Arc<Terms>,
+    },
 }
 
 impl Way {
@@ -59,7 +63,7 @@ impl Way {
             Self::Listed(all) => first_primary(all, terms, ear).await,
             Self::Sentinels { sentinels, service, terms: to_sentinels } => {
                 let address = ask_sentinels(sentinels, service, to_sentinels).await?;
-                primary(address, terms.clone(), ear).await
+                primary(address, terms.clone(), ear, true).await
             }
         }
     }
@@ -91,23 +95,30 @@ fn is_primary(role: &Value) -> bool {
     }
 }
 
-/// A connection to a server that does not deny that it is the primary.
-async fn primary(address: Address, terms: Terms, ear: Option<Ear>) -> Result<Wire> {
+/// A connection to a server that is the primary. One that sentinels have named
+/// need not say so itself, if an ACL forbids the question.
+async fn primary(address: Address, terms: Terms, ear: Option<Ear>, named: bool) -> Result<Wire> {
     let wire = Wire::open(&address, &terms, ear).await?;
     let mut pipeline = redis::Pipeline::with_capacity(1);
     pipeline.cmd("ROLE");
     let answer = wire.send(&pipeline).await.map_err(|_| fault::away("the server went away"))?;
-    if answer.first().is_none_or(is_primary) {
-        return Ok(wire);
+    match answer.into_iter().next() {
+        Some(Value::ServerError(cause)) if !named => {
+            Err(fault::refused(&cause.into()).with("server", address))
+        }
+        Some(role) if !is_primary(&role) => {
+            Err(fault::away("the server is a replica; a primary is awaited")
+                .with("server", address))
+        }
+        _ => Ok(wire),
     }
-    Err(fault::away("the server is a replica now; a new primary is awaited").with("server", address))
 }
 
 /// Asks all at once, so that a dead one holds up nobody.
 async fn first_primary(all: &[Address], terms: &Terms, ear: Option<Ear>) -> Result<Wire> {
     let mut asked = JoinSet::new();
     for address in all {
-        asked.spawn(primary(address.clone(), terms.clone(), ear.clone()));
+        asked.spawn(primary(address.clone(), terms.clone(), ear.clone(), false));
     }
     let mut worst = fault::away("none of the servers was asked");
     while let Some(answer) = asked.join_next().await {

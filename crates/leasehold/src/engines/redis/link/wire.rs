@@ -78,7 +78,9 @@ impl Wire {
         let mut pipeline = redis::Pipeline::with_capacity(1);
         pipeline.add_command(command);
         let answer = self.send(&pipeline).await?.pop().unwrap_or(Value::Nil);
-        answer.extract_error().map_err(|cause| fault::refused(&cause).with("server", self.address()))
+        answer
+            .extract_error()
+            .map_err(|cause| fault::refused(&cause).with("server", self.address()))
     }
 
     pub(super) fn is_gone(&self) -> bool {

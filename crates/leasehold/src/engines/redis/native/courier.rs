@@ -18,13 +18,29 @@ use crate::engines::redis::link::{Link, Reply};
 use crate::engines::redis::script::{Call, Script};
 use crate::error::{Error, ErrorKind, Result};
 
-static STEP: Script = Script::new(concat!(include_str!("clock.lua"), include_str!("step.lua")));
+macro_rules! parts {
+    ($($file:literal),+) => { concat!($(include_str!(concat!("scripts/", $file, ".lua"))),+) };
+}
+
+/// Without its clock, which a test brings itself.
+#[cfg(test)]
+pub(super) const STEP_ALONE: &str = parts!("common", "step");
+
+static STEP: Script = Script::new(parts!("clock", "common", "step"));
+static RECORD: Script = Script::new(parts!("clock", "common", "record"));
 
 /// The most verbs of one call: a server does nothing else while it serves them.
 const MOST: usize = 128;
 /// How many calls are on their way at the same time: one is being served while
 /// the other one is read or written.
 const AT_ONCE: usize = 2;
+
+/// Which script a verb is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Desk {
+    Leases,
+    Records,
+}
 
 /// Carries verbs; cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,30 +49,34 @@ pub(super) struct Courier(UnboundedSender<Parcel>);
 /// One verb on its way, and where its answer goes.
 #[derive(Debug)]
 struct Parcel {
+    desk: Desk,
     shard: Shard,
-    keys: [Vec<u8>; 2],
+    keys: Vec<Vec<u8>>,
     verb: Vec<u8>,
     back: oneshot::Sender<Result<Answered>>,
 }
 
+/// Names, as a script packs them, of records whose lease has ended.
+pub(super) type Orphans = Vec<u8>;
+
 impl Courier {
     /// Starts on the runtime it is called on, and ends with its last handle.
-    pub(super) fn start(link: Link) -> Self {
+    pub(super) fn start(link: Link, orphans: UnboundedSender<Orphans>) -> Self {
         let (sender, parcels) = unbounded_channel();
-        tokio::spawn(rounds(link, parcels));
+        tokio::spawn(rounds(Van { link, orphans }, parcels));
         Self(sender)
     }
 
-    /// Takes one verb on one name to the server.
+    /// Takes one verb to the server, with the keys that are its own.
     pub(super) fn carry(
         &self,
+        desk: Desk,
         shard: &Shard,
-        name: &str,
+        keys: Vec<Vec<u8>>,
         verb: Vec<u8>,
     ) -> impl Future<Output = Result<Answered>> + Send + use<> {
         let (back, answer) = oneshot::channel();
-        let keys = [shard.summary(name), shard.details(name)];
-        let sent = self.0.send(Parcel { shard: shard.clone(), keys, verb, back });
+        let sent = self.0.send(Parcel { desk, shard: shard.clone(), keys, verb, back });
         async move {
             sent.map_err(|_| closed())?;
             answer.await.unwrap_or_else(|_| Err(closed().unknown()))
@@ -64,8 +84,15 @@ impl Courier {
     }
 }
 
+/// What takes the calls there and brings the answers back.
+#[derive(Clone, Debug)]
+struct Van {
+    link: Link,
+    orphans: UnboundedSender<Orphans>,
+}
+
 /// Takes what has gathered, again and again.
-async fn rounds(link: Link, mut parcels: UnboundedReceiver<Parcel>) {
+async fn rounds(van: Van, mut parcels: UnboundedReceiver<Parcel>) {
     let room = Arc::new(Semaphore::new(AT_ONCE));
     let mut gathered = Vec::new();
     while parcels.recv_many(&mut gathered, MOST).await > 0 {
@@ -76,27 +103,58 @@ async fn rounds(link: Link, mut parcels: UnboundedReceiver<Parcel>) {
         {
             gathered.push(parcel);
         }
-        let (link, parcels) = (link.clone(), std::mem::take(&mut gathered));
+        let (van, parcels) = (van.clone(), std::mem::take(&mut gathered));
         tokio::spawn(async move {
-            deliver(&link, parcels).await;
+            van.deliver(parcels).await;
             drop(place);
         });
     }
 }
 
-/// One call for each shard.
-async fn deliver(link: &Link, parcels: Vec<Parcel>) {
-    let mut bags: BTreeMap<Shard, Vec<Parcel>> = BTreeMap::new();
-    parcels
-        .into_iter()
-        .for_each(|parcel| bags.entry(parcel.shard.clone()).or_default().push(parcel));
-    let bags: Vec<_> = bags.into_values().collect();
-    let calls = bags.iter().map(|bag| call(bag)).collect();
-    let replies = link.calls(calls).await;
-    for (bag, reply) in bags.into_iter().zip(replies) {
-        match reply {
-            Err(error) if bag.len() > 1 && is_of_one(&error) => one_by_one(link, bag).await,
-            reply => hand_out(bag, reply),
+impl Van {
+    /// One call for each desk and shard.
+    async fn deliver(&self, parcels: Vec<Parcel>) {
+        let mut bags: BTreeMap<(Desk, Shard), Vec<Parcel>> = BTreeMap::new();
+        for parcel in parcels {
+            bags.entry((parcel.desk, parcel.shard.clone())).or_default().push(parcel);
+        }
+        let bags: Vec<_> = bags.into_values().collect();
+        let replies = self.link.calls(bags.iter().map(|bag| call(bag)).collect()).await;
+        for (bag, reply) in bags.into_iter().zip(replies) {
+            match reply {
+                Err(error) if bag.len() > 1 && is_of_one(&error) => self.one_by_one(bag).await,
+                reply => self.hand_out(bag, reply),
+            }
+        }
+    }
+
+    async fn one_by_one(&self, bag: Vec<Parcel>) {
+        for parcel in bag {
+            let bag = vec![parcel];
+            let reply = self.link.call(call(&bag)).await;
+            self.hand_out(bag, reply);
+        }
+    }
+
+    fn hand_out(&self, bag: Vec<Parcel>, reply: Result<Reply>) {
+        let answers = reply.and_then(|reply| {
+            let known = (reply.sent_at, reply.acknowledged);
+            Ok((known, answers(reply.value, bag.len())?))
+        });
+        match answers {
+            // Where nobody waits any more, nothing is lost.
+            Err(error) => bag.into_iter().for_each(|parcel| {
+                let _ = parcel.back.send(Err(error.clone()));
+            }),
+            Ok(((sent_at, acknowledged), mut answers)) => {
+                let orphans = answers.split_off(bag.len());
+                for (parcel, packed) in bag.into_iter().zip(answers) {
+                    let _ = parcel.back.send(Ok(Answered { packed, sent_at, acknowledged }));
+                }
+                orphans.into_iter().for_each(|names| {
+                    let _ = self.orphans.send(names);
+                });
+            }
         }
     }
 }
@@ -108,23 +166,25 @@ fn is_of_one(error: &Error) -> bool {
         || error.to_string().contains("OOM")
 }
 
-async fn one_by_one(link: &Link, bag: Vec<Parcel>) {
-    for parcel in bag {
-        let bag = vec![parcel];
-        let reply = link.call(call(&bag)).await;
-        hand_out(bag, reply);
-    }
-}
-
 fn call(bag: &[Parcel]) -> Call {
-    let shard = &bag[0].shard;
-    let mut keys = vec![shard.counter(), shard.index()];
-    let mut args = vec![publish(shard).into(), shard.prefix().to_string().into_bytes()];
+    let (desk, shard) = (bag[0].desk, &bag[0].shard);
+    let (script, mut keys, mut args) = match desk {
+        Desk::Leases => (
+            &STEP,
+            vec![shard.counter(), shard.index()],
+            vec![publish(shard).into(), shard.prefix().to_string().into_bytes(), shard.changes()],
+        ),
+        Desk::Records => (
+            &RECORD,
+            vec![shard.counter(), shard.records(), shard.lapses()],
+            vec![publish(shard).into(), shard.changes()],
+        ),
+    };
     for parcel in bag {
         keys.extend(parcel.keys.iter().cloned());
         args.push(parcel.verb.clone());
     }
-    Call::new(&STEP, keys, args)
+    Call::new(script, keys, args)
 }
 
 /// In a cluster a message stays in its shard.
@@ -132,21 +192,7 @@ fn publish(shard: &Shard) -> &'static str {
     if shard.is_spread() { "SPUBLISH" } else { "PUBLISH" }
 }
 
-fn hand_out(bag: Vec<Parcel>, reply: Result<Reply>) {
-    let answers = reply.and_then(|reply| Ok((reply.sent_at, answers(reply.value, bag.len())?)));
-    match answers {
-        Err(error) => bag.into_iter().for_each(|parcel| {
-            // Nobody waits any more: nothing is lost.
-            let _ = parcel.back.send(Err(error.clone()));
-        }),
-        Ok((sent_at, answers)) => {
-            for (parcel, packed) in bag.into_iter().zip(answers) {
-                let _ = parcel.back.send(Ok(Answered { packed, sent_at }));
-            }
-        }
-    }
-}
-
+/// One for each verb, and the orphans if there are any.
 fn answers(value: Value, expected: usize) -> Result<Vec<Vec<u8>>> {
     let Value::Array(values) = value else { return Err(garbled()) };
     let bytes = values.into_iter().map(|value| match value {
@@ -154,5 +200,5 @@ fn answers(value: Value, expected: usize) -> Result<Vec<Vec<u8>>> {
         _ => Err(garbled()),
     });
     let answers = bytes.collect::<Result<Vec<_>>>()?;
-    if answers.len() == expected { Ok(answers) } else { Err(garbled()) }
+    if answers.len() >= expected { Ok(answers) } else { Err(garbled()) }
 }

@@ -1,5 +1,7 @@
 //! Where things are: the names of keys and channels.
 
+use std::sync::Arc;
+
 use crate::name::{Name, Namespace};
 
 /// In a cluster a namespace is spread over this many slots, each with a fence
@@ -9,7 +11,7 @@ const SHARDS: u8 = 64;
 /// The keys of one hash slot that belong together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Shard {
-    prefix: std::sync::Arc<str>,
+    prefix: Arc<str>,
     spread: bool,
 }
 
@@ -43,7 +45,7 @@ impl Shard {
         self.spread
     }
 
-    /// The last fence.
+    /// The last fence or version.
     pub(super) fn counter(&self) -> Vec<u8> {
         format!("{}fence", self.prefix).into_bytes()
     }
@@ -68,6 +70,26 @@ impl Shard {
         format!("{}more:{name}", self.prefix).into_bytes()
     }
 
+    /// A record.
+    pub(super) fn record(&self, name: &str) -> Vec<u8> {
+        format!("{}record:{name}", self.prefix).into_bytes()
+    }
+
+    /// The names of all records.
+    pub(super) fn records(&self) -> Vec<u8> {
+        format!("{}records", self.prefix).into_bytes()
+    }
+
+    /// Which records end by themselves, and when.
+    pub(super) fn lapses(&self) -> Vec<u8> {
+        format!("{}lapses", self.prefix).into_bytes()
+    }
+
+    /// Where changes of records are told.
+    pub(super) fn changes(&self) -> Vec<u8> {
+        format!("{}changes", self.prefix).into_bytes()
+    }
+
     /// Where a client is told of its grants.
     pub(super) fn channel(&self, client: &str) -> Vec<u8> {
         format!("{}push:{client}", self.prefix).into_bytes()
@@ -79,7 +101,7 @@ fn bucket(name: &str) -> u8 {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    u8::try_from((hash >> 32) % u64::from(SHARDS)).unwrap_or_default()
+    u8::try_from((hash ^ (hash >> 32)) % u64::from(SHARDS)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -27,10 +27,7 @@ pub(super) async fn inspect(engine: &Inner, selector: Selector, page: Page) -> R
 /// Looks at each name. One that is in the index but has nothing to show leaves
 /// the index by being looked at.
 async fn statuses(engine: &Inner, names: Vec<Name>) -> Result<Vec<Status>> {
-    let asked: Vec<_> = names
-        .iter()
-        .map(|name| engine.courier.carry(&engine.shard(name), name.as_str(), verb::look()))
-        .collect();
+    let asked: Vec<_> = names.iter().map(|name| engine.ask(name, verb::look())).collect();
     let mut statuses = Vec::with_capacity(asked.len());
     for (name, asked) in names.into_iter().zip(asked) {
         let status = verb::status(name, &asked.await?.packed)?;
@@ -71,7 +68,7 @@ fn range(shard: &Shard, prefix: &str, page: &Page) -> redis::Cmd {
     command
 }
 
-fn texts(value: Value) -> Result<Vec<String>> {
+pub(super) fn texts(value: Value) -> Result<Vec<String>> {
     let Value::Array(values) = value else { return Err(garbled()) };
     let text = |value| match value {
         Value::BulkString(bytes) => String::from_utf8(bytes).map_err(|_| garbled()),

@@ -8,22 +8,27 @@ mod courier;
 mod keys;
 mod look;
 mod pack;
-mod patience;
+mod records;
+mod sheet;
+#[cfg(test)]
+mod tests;
 mod verb;
+mod watching;
 
 use std::collections::HashSet;
-use std::future::ready;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
-use self::courier::Courier;
+use self::courier::{Courier, Desk, Orphans};
 use self::keys::Shard;
-use self::patience::Patience;
 use self::verb::{Answered, News};
+use self::watching::Watchers;
+use super::checkup::Checkup;
 use super::link::{Link, Push};
 use super::settings::{Settings, WakeBy};
+use super::waits::{SPIN, Waits};
 use crate::claim::{
     Busy, Claim, Ending, Mode, Refresh, Released, Renewal, Stance, Ticket, Verdict, Wake,
 };
@@ -33,7 +38,7 @@ use crate::engine::{
     BoxFuture, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Loss, Page, Profile,
     Records, Selector,
 };
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
 /// Locks in Redis, in our own layout.
@@ -45,31 +50,48 @@ struct Inner {
     link: Link,
     courier: Courier,
     bells: Bells,
-    patience: Patience,
+    waits: Waits,
+    watchers: Watchers,
     /// Which channels are listened to.
-    heard: Mutex<HashSet<Shard>>,
+    heard: Mutex<HashSet<Vec<u8>>>,
     /// Random: who knows it may write to our channel, but not guess a lease id.
     client: String,
     wake: WakeBy,
+    /// How many replicas shall know of a grant before it counts.
+    replicas: Option<u64>,
+    checkup: Checkup,
     clock: Clock,
     profile: Profile,
 }
 
-pub(super) async fn open(link: Link, settings: &Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
+pub(super) async fn open(
+    link: Link,
+    settings: &Settings,
+    checkup: Checkup,
+    clock: Clock,
+) -> Result<Arc<dyn Engine>> {
+    let mut profile = promises(&link, settings.wake);
+    profile.survives = checkup.survives().await;
+
+    let (orphans, lost) = unbounded_channel();
     let native = Native(Arc::new(Inner {
-        courier: Courier::start(link.clone()),
+        courier: Courier::start(link.clone(), orphans),
+        watchers: Watchers::default(),
         bells: Bells::default(),
-        patience: Patience::default(),
+        waits: Waits::default(),
         heard: Mutex::default(),
         client: format!("{:032x}", crate::claim::random_bits()),
         wake: settings.wake,
-        profile: promises(&link, settings.wake),
+        replicas: settings.replicas,
+        checkup,
+        profile,
         clock,
         link,
     }));
     if let Some(pushes) = native.0.link.pushes() {
         tokio::spawn(listen(Arc::downgrade(&native.0), pushes));
     }
+    tokio::spawn(clear(Arc::downgrade(&native.0), lost));
     Ok(Arc::new(native))
 }
 
@@ -84,26 +106,45 @@ fn promises(link: &Link, wake: WakeBy) -> Profile {
     profile.lock_delay = true;
     profile.keep_closed = true;
     profile.convert = true;
+    profile.order = Order::Fifo;
     if wake == WakeBy::Push {
-        (profile.wake, profile.order) = (WakeUp::Push, Order::Fifo);
+        profile.wake = WakeUp::Push;
     }
     profile
 }
 
 /// Rings the bells, as long as the engine lives.
-async fn listen(engine: std::sync::Weak<Inner>, mut pushes: UnboundedReceiver<Push>) {
+async fn listen(engine: Weak<Inner>, mut pushes: UnboundedReceiver<Push>) {
     while let Some(push) = pushes.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         match push {
-            Push::Message { payload, .. } => engine.hear(&payload),
-            Push::Gap => engine.bells.ring_all(),
+            Push::Message { channel, payload } => engine.hear(&channel, &payload),
+            Push::Gap => {
+                engine.bells.ring_all();
+                engine.watchers.resync();
+            }
+        }
+    }
+}
+
+/// Clears away records whose lease has ended. Nobody sees them any more, but
+/// watchers have to hear of it.
+async fn clear(engine: Weak<Inner>, mut lost: UnboundedReceiver<Orphans>) {
+    while let Some(orphans) = lost.recv().await {
+        let Some(engine) = engine.upgrade() else { return };
+        for name in verb::names(&orphans).unwrap_or_default() {
+            // What cannot be cleared now is found by the next one who looks.
+            let _ = engine.record(&name).await;
         }
     }
 }
 
 impl Inner {
     /// What is no news of ours is nobody's: anyone may publish.
-    fn hear(&self, payload: &[u8]) {
+    fn hear(&self, channel: &[u8], payload: &[u8]) {
+        if self.watchers.hear(channel, payload) {
+            return;
+        }
         match verb::news(payload) {
             Ok(News::Granted { id, fence, predecessor }) => {
                 self.bells.ring(id, fence, predecessor);
@@ -120,8 +161,26 @@ impl Inner {
         Shard::of(name, self.link.is_cluster())
     }
 
-    async fn ask(&self, name: &Name, verb: Vec<u8>) -> Result<Answered> {
-        self.courier.carry(&self.shard(name), name.as_str(), verb).await
+    /// One verb on the lease of a name.
+    fn ask(
+        &self,
+        name: &Name,
+        verb: Vec<u8>,
+    ) -> impl Future<Output = Result<Answered>> + Send + use<> {
+        self.ask_with(name, verb, Vec::new())
+    }
+
+    /// The same, with keys beyond those of the name.
+    fn ask_with(
+        &self,
+        name: &Name,
+        verb: Vec<u8>,
+        more: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Answered>> + Send + use<> {
+        let shard = self.shard(name);
+        let mut keys = vec![shard.summary(name.as_str()), shard.details(name.as_str())];
+        keys.extend(more);
+        self.courier.carry(Desk::Leases, &shard, keys, verb)
     }
 
     /// Listens before the first claim that could be told of a grant.
@@ -130,36 +189,68 @@ impl Inner {
             return Ok(Vec::new());
         }
         let channel = shard.channel(&self.client);
-        let is_heard = || self.heard.lock().unwrap_or_else(PoisonError::into_inner).contains(shard);
-        if !is_heard() {
-            self.link.subscribe(&channel).await?;
-            self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(shard.clone());
-        }
+        self.listen_on(&channel).await?;
         Ok(channel)
     }
 
+    async fn listen_on(&self, channel: &[u8]) -> Result<()> {
+        if !self.heard().contains(channel) {
+            self.link.subscribe(channel).await?;
+            self.heard().insert(channel.to_vec());
+        }
+        Ok(())
+    }
+
+    fn heard(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn acquire(&self, claim: Claim) -> Result<Verdict> {
-        let (id, shard) = (claim.ticket.id, self.shard(&claim.ticket.name));
+        let (id, name) = (claim.ticket.id, claim.ticket.name.clone());
+        let shard = self.shard(&name);
         let channel = self.channel(&shard).await?;
-        let queues = self.wake == WakeBy::Push;
-        let waits = matches!(claim.stance, Stance::Wait { .. });
-        if waits && queues {
+        let spins = self.wake == WakeBy::Spin;
+        if matches!(claim.stance, Stance::Wait { .. }) && !spins {
             self.bells.hang(id);
         }
-        let verb = verb::acquire(&claim, &channel, queues);
-        let answered = self.courier.carry(&shard, claim.ticket.name.as_str(), verb).await?;
+        let record = claim.load.then(|| shard.record(name.as_str()));
+        let verb = verb::acquire(&claim, &channel);
+        let answered = self.ask_with(&name, verb, Vec::from_iter(record)).await?;
         let mut verdict = answered.answer()?.into_verdict(answered.sent_at);
         match &mut verdict {
+            Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {
+                self.waits.place(id, String::new);
+                busy.recheck_in = Some(self.waits.in_vain(id, SPIN));
+            }
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {}
-            Ok(Verdict::Busy(busy)) if waits => busy.recheck_in = Some(self.patience.next(id)),
+            Ok(Verdict::Granted(grant)) => {
+                self.check_replicas(&answered)?;
+                self.forget(id);
+                grant.record = self.loaded(&name, &answered).await?;
+            }
             _ => self.forget(id),
         }
         verdict
     }
 
+    /// A grant that too few replicas know of may be lost with its server. The
+    /// caller gives it back, as it does whenever it cannot be sure.
+    fn check_replicas(&self, answered: &Answered) -> Result<()> {
+        let (Some(wanted), Some(known)) = (self.replicas, answered.acknowledged) else {
+            return Ok(());
+        };
+        if known >= wanted {
+            return Ok(());
+        }
+        let message = format!(
+            "granted, but only {known} of {wanted} replicas confirmed it in time; it is given back"
+        );
+        Err(Error::new(ErrorKind::Unavailable, message).unknown())
+    }
+
     fn forget(&self, id: crate::claim::LeaseId) {
         self.bells.take_down(id);
-        self.patience.forget(id);
+        self.waits.over(id);
     }
 
     async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {
@@ -177,10 +268,7 @@ impl Inner {
     async fn renew(&self, refreshes: Vec<Refresh>) -> Vec<Renewal> {
         let asked: Vec<_> = refreshes
             .iter()
-            .map(|refresh| {
-                let name = &refresh.ticket.name;
-                self.courier.carry(&self.shard(name), name.as_str(), verb::renew(refresh))
-            })
+            .map(|refresh| self.ask(&refresh.ticket.name, verb::renew(refresh)))
             .collect();
         let mut renewals = Vec::with_capacity(asked.len());
         for asked in asked {
@@ -196,7 +284,9 @@ impl Inner {
     }
 
     async fn release(&self, ticket: Ticket, ending: Ending) -> Result<Released> {
-        let released = self.ask(&ticket.name, verb::release(ticket.id, &ending)).await;
+        let more = self.keys_to_store(&ticket, &ending)?;
+        let verb = verb::release(ticket.id, &ending);
+        let released = self.ask_with(&ticket.name, verb, more).await;
         self.forget(ticket.id);
         released?.answer()?.into_released()
     }
@@ -257,16 +347,18 @@ impl Engine for Native {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        Box::pin(ready(Ok(Vec::new())))
+        let checkup = self.0.checkup.clone();
+        Box::pin(async move { checkup.examine().await })
     }
 
     fn records(&self) -> Option<&dyn Records> {
-        None
+        Some(self)
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
+            inner.watchers.close();
             inner.link.close().await;
             Ok(())
         })

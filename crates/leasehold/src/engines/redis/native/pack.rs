@@ -28,14 +28,17 @@ impl Packer {
         self
     }
 
+    /// `false`.
+    pub(super) fn nothing(mut self) -> Self {
+        self.0.push(0xc2);
+        self
+    }
+
     /// Bytes, or `false`.
-    pub(super) fn maybe(mut self, bytes: Option<impl AsRef<[u8]>>) -> Self {
+    pub(super) fn maybe(self, bytes: Option<impl AsRef<[u8]>>) -> Self {
         match bytes {
             Some(bytes) => self.bytes(bytes),
-            None => {
-                self.0.push(0xc2);
-                self
-            }
+            None => self.nothing(),
         }
     }
 

@@ -9,13 +9,14 @@ use crate::clock::Moment;
 use crate::engine::state::Answer;
 use crate::engine::{Eviction, Held, Last, Queued, Status, Target};
 use crate::error::{Error, ErrorKind, Result};
-use crate::name::Name;
+use crate::name::{Name, Namespace};
 
-/// Asks for a lease; the grant is told on `channel`, if it comes later.
-pub(super) fn acquire(claim: &Claim, channel: &[u8], queues: bool) -> Vec<u8> {
+/// Asks for a lease. A grant that comes later is told on `channel`, if there is
+/// one; whoever has none asks again.
+pub(super) fn acquire(claim: &Claim, channel: &[u8]) -> Vec<u8> {
     let (mode, take, of) = numbers(claim.ticket.mode);
-    let waits = queues && matches!(claim.stance, Stance::Wait { .. });
-    Packer::array(11)
+    let waits = matches!(claim.stance, Stance::Wait { .. });
+    Packer::array(12)
         .bytes("a")
         .bytes(id(claim.ticket.id))
         .number(mode)
@@ -27,6 +28,7 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], queues: bool) -> Vec<u8> {
         .maybe(claim.meta.as_deref())
         .bytes(channel)
         .number(u64::from(waits))
+        .number(u64::from(claim.load))
         .done()
 }
 
@@ -34,24 +36,43 @@ pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
     Packer::array(3).bytes("r").bytes(id(refresh.ticket.id)).number(millis(refresh.ttl)).done()
 }
 
+/// Ends a lease; what is stored with it has to be of the same shard.
 pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     let closed = ending.keep_closed.map_or(0, millis);
-    let cut_off = u64::from(ending.cut_off);
-    Packer::array(4).bytes("u").bytes(id(lease)).number(closed).number(cut_off).done()
+    let store = ending.store.as_ref();
+    Packer::array(7)
+        .bytes("u")
+        .bytes(id(lease))
+        .number(closed)
+        .number(u64::from(ending.cut_off))
+        .maybe(store.map(|store| store.name.as_str()))
+        .maybe(store.and_then(|store| store.value.as_ref()))
+        .number(store.and_then(|store| store.ttl).map_or(0, millis))
+        .done()
+}
+
+/// Whether a lease is held; and that a record goes with it.
+pub(super) fn bind(lease: LeaseId, record: &Name) -> Vec<u8> {
+    Packer::array(3).bytes("b").bytes(id(lease)).bytes(full(record)).done()
+}
+
+/// Whether a lease is held.
+pub(super) fn holds(lease: LeaseId) -> Vec<u8> {
+    Packer::array(2).bytes("h").bytes(id(lease)).done()
 }
 
 pub(super) fn convert(lease: LeaseId, to: Mode) -> Vec<u8> {
-    Packer::array(3).bytes("c").bytes(id(lease)).number(numbers(to).0).done()
+    let (mode, take, of) = numbers(to);
+    Packer::array(5).bytes("c").bytes(id(lease)).number(mode).number(take).number(of).done()
 }
 
 pub(super) fn evict(eviction: &Eviction) -> Vec<u8> {
-    let (fence, lease) = match eviction.target {
-        Target::Fence(fence) => (fence, None),
-        Target::Lease(lease) => (0, Some(id(lease))),
-        Target::All => (0, None),
+    let verb = Packer::array(5).bytes("e");
+    let verb = match eviction.target {
+        Target::Fence(fence) => verb.number(fence).nothing(),
+        Target::Lease(lease) => verb.nothing().bytes(id(lease)),
+        Target::All => verb.nothing().nothing(),
     };
-    let verb = Packer::array(5).bytes("e").number(fence);
-    let verb = verb.bytes(lease.as_ref().map_or(&[][..], |id| &id[..]));
     verb.bytes(&*eviction.actor).bytes(&*eviction.reason).done()
 }
 
@@ -59,12 +80,32 @@ pub(super) fn look() -> Vec<u8> {
     Packer::array(1).bytes("i").done()
 }
 
-fn id(lease: LeaseId) -> [u8; 16] {
+pub(super) fn id(lease: LeaseId) -> [u8; 16] {
     lease.to_bits().to_be_bytes()
 }
 
+pub(super) fn lease_id(bytes: Vec<u8>) -> Result<LeaseId> {
+    let bytes: [u8; 16] = bytes.try_into().map_err(|_| garbled())?;
+    Ok(LeaseId::from_bits(u128::from_be_bytes(bytes)))
+}
+
+/// A name with its namespace; neither has a line break.
+pub(super) fn full(name: &Name) -> String {
+    format!("{}\n{name}", name.namespace())
+}
+
+pub(super) fn name(full: &str) -> Result<Name> {
+    let (space, text) = full.split_once('\n').ok_or_else(garbled)?;
+    Name::new(&Namespace::new(space)?, text)
+}
+
+/// The names that a script packs.
+pub(super) fn names(packed: &[u8]) -> Result<Vec<Name>> {
+    Item::unpack(packed)?.array()?.map(|item| name(&item.text()?)).collect()
+}
+
 /// Rounded up: nobody gets less than was asked for.
-fn millis(span: Duration) -> u64 {
+pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
@@ -203,8 +244,7 @@ pub(super) enum News {
 pub(super) fn news(packed: &[u8]) -> Result<News> {
     let mut items = Item::unpack(packed)?.array()?;
     let kind = items.number()?;
-    let bytes: [u8; 16] = items.bytes()?.try_into().map_err(|_| garbled())?;
-    let id = LeaseId::from_bits(u128::from_be_bytes(bytes));
+    let id = lease_id(items.bytes()?)?;
     Ok(match kind {
         1 => {
             News::Granted { id, fence: items.number()?, predecessor: predecessor(items.number()?)? }
@@ -219,11 +259,19 @@ pub(super) fn news(packed: &[u8]) -> Result<News> {
 pub(super) struct Answered {
     pub(super) packed: Vec<u8>,
     pub(super) sent_at: Moment,
+    /// How many replicas know of it, if that was asked for.
+    pub(super) acknowledged: Option<u64>,
 }
 
 impl Answered {
     pub(super) fn answer(&self) -> Result<Answer> {
         answer(&self.packed)
+    }
+
+    /// The record that a claim has loaded, as it is packed.
+    pub(super) fn loaded(&self) -> Result<Option<Vec<u8>>> {
+        let mut items = Item::unpack(&self.packed)?.array()?;
+        items.nth(4).map_or(Ok(None), Item::maybe_bytes)
     }
 }
 

@@ -101,7 +101,12 @@ struct Inner {
 }
 
 impl Server {
-    async fn call(&self, script: &'static Script, name: &Name, args: Vec<Vec<u8>>) -> Result<Value> {
+    async fn call(
+        &self,
+        script: &'static Script,
+        name: &Name,
+        args: Vec<Vec<u8>>,
+    ) -> Result<Value> {
         let call = Call::new(script, self.0.terms.keys(name), args);
         Ok(self.0.link.call(call).await?.value)
     }

@@ -1,15 +1,22 @@
 -- What one name goes through; the rules are those of engine/state.rs, and a
 -- test takes both through the same steps.
 --
--- One call serves many verbs of one client. KEYS are the fence counter and the
--- index of the shard, then two for each verb: a summary (a string, with the
--- sole holder in it, so that an uncontended lock is one GET and one SET) and
--- the details (a hash of readers, permits and the queue; mostly absent).
--- ARGV are how to publish, how long the prefix of a summary key is, and one
--- packed array for each verb.
+-- One call serves many verbs of one client. KEYS are the counter and the index
+-- of the shard, then two for each verb: a summary (a string, with the sole
+-- holder in it, so that an uncontended lock is one GET and one SET) and the
+-- details (a hash of readers, permits and the queue; mostly absent). A claim
+-- that loads a record has its key as well, a release that stores one its key,
+-- the index of records and what lapses.
+-- ARGV are how to publish, how long the prefix of a summary key is, where
+-- changes of records are published, and one packed array for each verb.
 
-local COUNTER, INDEX = KEYS[1], KEYS[2]
-local PUBLISH, PREFIX = ARGV[1], tonumber(ARGV[2])
+local INDEX, PREFIX, CHANGES = KEYS[2], tonumber(ARGV[2]), ARGV[3]
+local next_key = 3
+
+local function take_key()
+  next_key = next_key + 1
+  return KEYS[next_key - 1]
+end
 
 -- How long an unclean end is remembered, at the least.
 local LINGER = 60000
@@ -19,9 +26,9 @@ local EXCLUSIVE, READ, WRITE, PERMITS = 1, 2, 3, 4
 local NONE, RELEASED, EXPIRED, EVICTED = 0, 1, 2, 3
 
 -- A seat: a claim that holds or waits. SEQ is its number in the queue, FENCE
--- and PRED are known once it holds.
-local ID, MODE, TAKE, OF, LABEL, TTL, DELAY, META, CHANNEL, SINCE, EXPIRES, SEQ, FENCE, PRED =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14
+-- and PRED are known once it holds, BOUND are records that go with it.
+local ID, MODE, TAKE, OF, LABEL, TTL, DELAY, META, CHANNEL, SINCE, EXPIRES, SEQ, FENCE, PRED, BOUND =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 
 -- A summary. COUNT, USED (permits), SOONEST (no holder expires before) and
 -- ELDEST are of the holders in the details; the queue has the numbers from
@@ -32,30 +39,17 @@ local SOLE, COUNT, USED, SOONEST, ELDEST, HEAD, TAIL, CLOSED, LAST, KEEP =
 -- Answers.
 local GRANTED, BUSY, OTHER_KIND, HELD, QUEUED, GONE, DONE, TAKEN, SHOWN = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
-local max, min = math.max, math.min
-local pack, unpack_one = cmsgpack.pack, cmsgpack.unpack
-
--- The fence -----------------------------------------------------------------
-
-local fence
-
--- Larger than all before, even if the counter was lost: as long as the clock
--- does not go back.
-local function draw()
-  fence = max((fence or tonumber(redis.call('GET', COUNTER)) or 0) + 1, micros)
-  return fence
-end
-
 -- The name at hand ----------------------------------------------------------
 
 local summary, details, name, state, known, changed
-local listed, longest = {}, 0
+local listed, longest, orphans = {}, 0, {}
 
-local function load(summary_key, details_key)
-  summary, details, name = summary_key, details_key, string.sub(summary_key, PREFIX + 1)
+local function open()
+  summary, details = take_key(), take_key()
+  name = string.sub(summary, PREFIX + 1)
   local packed = redis.call('GET', summary)
   known, changed = packed, false
-  state = packed and unpack_one(packed) or { false, 0, 0, 0, false, 0, 0, 0, false, 0 }
+  state = packed and unpacked(packed) or { false, 0, 0, 0, false, 0, 0, 0, false, 0 }
 end
 
 local function is_idle()
@@ -87,7 +81,7 @@ end
 
 local function fetch(kind, id)
   local packed = redis.call('HGET', details, kind .. id)
-  return packed and unpack_one(packed)
+  return packed and unpacked(packed)
 end
 
 -- Details whose summary has gone (evicted, say) are nobody's any more.
@@ -112,7 +106,7 @@ end
 local function shared()
   local found, all = {}, redis.call('HGETALL', details)
   for at = 1, #all, 2 do
-    if string.byte(all[at]) == 104 then found[#found + 1] = unpack_one(all[at + 1]) end
+    if string.byte(all[at]) == 104 then found[#found + 1] = unpacked(all[at + 1]) end
   end
   table.sort(found, function(a, b) return a[FENCE] < b[FENCE] end)
   return found
@@ -170,6 +164,7 @@ end
 -- Remembers how a lease ended. A reader that leaves repairs nothing: the next
 -- writer must still hear that the last one died.
 local function finish(seat, how, at, remark)
+  for _, record in ipairs(seat[BOUND] or {}) do orphans[#orphans + 1] = record end
   local last = state[LAST]
   if seat[MODE] == READ and how == RELEASED and last and last[3] ~= RELEASED then return end
   state[LAST] = { seat[LABEL], seat[FENCE], how, at, remark or false, max(LINGER, 2 * seat[TTL]) }
@@ -299,7 +294,15 @@ local function other_kind(mode, of)
   local first = eldest() or head()
   if not first then return nil end
   local same = kind(first[MODE]) == kind(mode) and (mode ~= PERMITS or first[OF] == of)
-  return not same and { OTHER_KIND, first[MODE], first[TAKE], first[OF] } or nil
+  return not same and first or nil
+end
+
+local function is_mode(seat, mode, take, of)
+  return seat[MODE] == mode and seat[TAKE] == take and seat[OF] == of
+end
+
+local function other(seat)
+  return { OTHER_KIND, seat[MODE], seat[TAKE], seat[OF] }
 end
 
 local function extend(seat, ttl)
@@ -311,21 +314,19 @@ end
 
 local verbs = {}
 
--- { 'a', id, mode, take, of, label, ttl, delay, meta, channel, waits }
+-- { 'a', id, mode, take, of, label, ttl, delay, meta, channel, waits, loads }
 verbs['a'] = function(verb)
   local id, mode, ttl, waits = verb[2], verb[3], verb[7], verb[11] == 1
   local held, queued = holder(id), waiter(id)
   local mine = held or queued
-  if mine and (mine[MODE] ~= mode or mine[TAKE] ~= verb[4] or mine[OF] ~= verb[5]) then
-    return { OTHER_KIND, mine[MODE], mine[TAKE], mine[OF] }
-  end
+  if mine and not is_mode(mine, mode, verb[4], verb[5]) then return other(mine) end
   if held then
     extend(held, ttl)
     store_holder(held)
     return granted(held)
   end
-  local other = other_kind(mode, verb[5])
-  if other then return other end
+  local stranger = other_kind(mode, verb[5])
+  if stranger then return other(stranger) end
   if queued and waits then
     extend(queued, ttl)
     put('w', queued)
@@ -337,7 +338,7 @@ verbs['a'] = function(verb)
     leave(queued)
     serve()
   end
-  local seat = { id, mode, verb[4], verb[5], verb[6], ttl, verb[8], verb[9], verb[10], now, now + ttl, 0, 0, 0 }
+  local seat = { id, mode, verb[4], verb[5], verb[6], ttl, verb[8], verb[9], verb[10], now, now + ttl, 0, 0, 0, false }
   if not head() and has_room(seat) then
     grant(seat)
     return granted(seat)
@@ -362,14 +363,16 @@ verbs['r'] = function(verb)
   return { QUEUED, seat[EXPIRES] - now }
 end
 
--- { 'u', id, keep_closed, cut_off }
+-- { 'u', id, keep_closed, cut_off, record (or false), value (or false), ttl }
 verbs['u'] = function(verb)
   local seat = holder(verb[2])
+  local record = verb[5] and { take_key(), take_key(), take_key() }
   if not seat then
     seat = waiter(verb[2])
     if seat then leave(seat) end
     return seat and { DONE } or { GONE }
   end
+  if record then write(record, CHANGES, verb[5], verb[6], verb[7]) end
   local cut_off = verb[4] == 1
   local closed = max(cut_off and seat[DELAY] or 0, verb[3])
   remove_holder(seat)
@@ -378,12 +381,12 @@ verbs['u'] = function(verb)
   return { DONE }
 end
 
--- { 'c', id, mode }
+-- { 'c', id, mode, take, of }
 verbs['c'] = function(verb)
-  local seat, to = holder(verb[2]), verb[3]
+  local seat = holder(verb[2])
   if not seat then return { GONE } end
-  if seat[MODE] ~= to then
-    if seat[MODE] ~= WRITE or to ~= READ then return { OTHER_KIND, seat[MODE], seat[TAKE], seat[OF] } end
+  if not is_mode(seat, verb[3], verb[4], verb[5]) then
+    if seat[MODE] ~= WRITE or verb[3] ~= READ then return other(seat) end
     remove_holder(seat)
     seat[MODE] = READ
     add_holder(seat)
@@ -391,9 +394,25 @@ verbs['c'] = function(verb)
   return { HELD, seat[EXPIRES] - now }
 end
 
--- { 'e', fence (0 for any), id ('' for any), actor, reason }
+-- { 'b', id, record }: the record goes when the lease ends, however it ends.
+verbs['b'] = function(verb)
+  local seat = holder(verb[2])
+  if not seat then return { GONE } end
+  seat[BOUND] = seat[BOUND] or {}
+  seat[BOUND][#seat[BOUND] + 1] = verb[3]
+  store_holder(seat)
+  return { HELD, seat[EXPIRES] - now }
+end
+
+-- { 'h', id }: whether it is held, and for how long.
+verbs['h'] = function(verb)
+  local seat = holder(verb[2])
+  return seat and { HELD, seat[EXPIRES] - now } or { GONE }
+end
+
+-- { 'e', fence (or false), id (or false), actor, reason }
 verbs['e'] = function(verb)
-  local everyone, taken = verb[2] == 0 and verb[3] == '', {}
+  local everyone, taken = not verb[2] and not verb[3], {}
   for _, seat in ipairs(holders()) do
     if everyone or seat[FENCE] == verb[2] or seat[ID] == verb[3] then
       remove_holder(seat)
@@ -427,18 +446,21 @@ local function step(verb)
   local answer = verbs[verb[1]](verb)
   serve()
   save()
+  if verb[1] == 'a' and verb[12] == 1 then
+    answer[5] = redis.call('GET', take_key())
+  end
   return pack(answer)
 end
 
 local answers = {}
-for at = 3, #ARGV do
-  load(KEYS[2 * at - 3], KEYS[2 * at - 2])
-  answers[at - 2] = step(unpack_one(ARGV[at]))
+for at = 4, #ARGV do
+  open()
+  answers[at - 3] = step(unpacked(ARGV[at]))
 end
 
 -- What concerns all names of the shard, once for the whole call.
 
-if fence then redis.call('SET', COUNTER, string.format('%.0f', fence)) end
+keep_count()
 
 local new, old = {}, {}
 for text, is_there in pairs(listed) do
@@ -455,4 +477,7 @@ if #new > 0 then
 end
 if #old > 0 then redis.call('ZREM', INDEX, unpack(old)) end
 
+-- Records whose lease has ended come last, for the client to clear away: their
+-- keys were not known to the caller.
+if #orphans > 0 then answers[#answers + 1] = pack(orphans) end
 return answers

@@ -1,0 +1,240 @@
+//! Records: versioned values, in keys beside those of the leases.
+//!
+//! A record that goes with a lease names it. Whoever finds such a record looks
+//! at the lease and, if that has ended, removes the record; so nobody ever sees
+//! what has outlived its lease, and no script touches keys it was not given.
+
+use std::sync::Arc;
+
+use super::courier::Desk;
+use super::look::texts;
+use super::pack::garbled;
+use super::sheet::{self, Answer, Sheet};
+use super::verb::{self, Answered, millis};
+use super::watching::Watching;
+use super::{Inner, Native, Shard};
+use crate::claim::{Ending, LeaseId, Record, Store, Ticket};
+use crate::engine::records::{PageInProgress, not_held, sum};
+use crate::engine::state;
+use crate::engine::{BoxFuture, Page, RecordEvents, RecordListing, Records, Scope};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
+
+/// How often a write begins anew because the value changed under it.
+const TRIES: usize = 1000;
+/// How many names of an index are looked at in one go.
+const STRIDE: usize = 100;
+
+impl Inner {
+    async fn file(&self, name: &Name, verb: Vec<u8>) -> Result<Answer> {
+        let shard = self.shard(name);
+        let keys = vec![shard.record(name.as_str())];
+        let answered = self.courier.carry(Desk::Records, &shard, keys, verb).await?;
+        sheet::answer(&answered.packed)
+    }
+
+    /// A record as it is now.
+    pub(super) async fn record(&self, name: &Name) -> Result<Option<Record>> {
+        match self.file(name, sheet::load()).await? {
+            Answer::Found(Some(sheet)) => self.living(name, sheet).await,
+            Answer::Found(None) => Ok(None),
+            _ => Err(garbled()),
+        }
+    }
+
+    /// What a claim has loaded along the way.
+    pub(super) async fn loaded(&self, name: &Name, answered: &Answered) -> Result<Option<Record>> {
+        match answered.loaded()? {
+            Some(packed) => self.living(name, sheet::stored(&packed)?).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Nothing, if it has outlived its lease; then it goes.
+    async fn living(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
+        if let Some((lease, id)) = &sheet.lease
+            && self.left(lease, *id).await?.is_none()
+        {
+            self.file(name, sheet::delete(name.as_str(), sheet.record.version)).await?;
+            return Ok(None);
+        }
+        Ok(Some(sheet.record))
+    }
+
+    /// Ends a record whose time or whose lease is over; one whose lease goes on
+    /// is looked at again when that would end.
+    pub(super) async fn end_if_due(&self, name: &Name) -> Result<()> {
+        let verb = match self.file(name, sheet::load()).await? {
+            Answer::Found(None) => sheet::delete(name.as_str(), 0),
+            Answer::Found(Some(Sheet { record, lease: Some((lease, id)) })) => {
+                match self.left(&lease, id).await? {
+                    Some(left) => sheet::keep(name.as_str(), left),
+                    None => sheet::delete(name.as_str(), record.version),
+                }
+            }
+            _ => return Ok(()),
+        };
+        self.file(name, verb).await.map(drop)
+    }
+
+    /// How long a lease still runs, in milliseconds.
+    async fn left(&self, lease: &Name, id: LeaseId) -> Result<Option<u64>> {
+        held(self.ask(lease, verb::holds(id)).await?.answer()?)
+    }
+
+    async fn store(&self, store: Store) -> Result<Result<u64, Option<Record>>> {
+        store.check()?;
+        let bond = store.bound_to.as_ref().filter(|_| store.value.is_some());
+        let left = match bond {
+            None => 0,
+            Some(ticket) => self.bind(ticket, &store).await?,
+        };
+        let mut looked = 0;
+        for _ in 0..TRIES {
+            match self.file(&store.name, sheet::store(&store, looked, left)).await? {
+                Answer::Stored(version) => return Ok(Ok(version)),
+                Answer::Conflict(found) => return Ok(Err(found.map(|sheet| sheet.record))),
+                Answer::Look(sheet) => looked = self.looked(&store.name, sheet).await?,
+                _ => return Err(garbled()),
+            }
+        }
+        Err(too_busy(&store.name))
+    }
+
+    /// The version, if its lease is alive. Otherwise it has gone.
+    async fn looked(&self, name: &Name, sheet: Sheet) -> Result<u64> {
+        Ok(self.living(name, sheet).await?.map_or(0, |record| record.version))
+    }
+
+    async fn bind(&self, ticket: &Ticket, store: &Store) -> Result<u64> {
+        let answered = self.ask(&ticket.name, verb::bind(ticket.id, &store.name)).await?;
+        held(answered.answer()?)?.ok_or_else(|| not_held(store))
+    }
+
+    async fn add(&self, name: Name, amount: u64) -> Result<u64> {
+        let mut looked = 0;
+        for _ in 0..TRIES {
+            match self.file(&name, sheet::add(&name, amount, looked)).await? {
+                Answer::Sum(text) => return text.parse().map_err(|_| garbled()),
+                Answer::Look(sheet) => looked = self.looked(&name, sheet).await?,
+                Answer::NoNumber => return sum(&name, Some(&Record::new(Vec::new(), 0)), amount),
+                Answer::TooLarge(Some(found)) => {
+                    if let Some(sum) = self.add_here(&name, found, amount).await? {
+                        return Ok(sum);
+                    }
+                }
+                _ => return Err(garbled()),
+            }
+        }
+        Err(too_busy(&name))
+    }
+
+    /// Adds what the script cannot, if nobody else changes it.
+    async fn add_here(&self, name: &Name, found: Sheet, amount: u64) -> Result<Option<u64>> {
+        let sum = sum(name, Some(&found.record), amount)?;
+        let verb = sheet::put_sum(name, found.record.version, sum);
+        let stored = self.file(name, verb).await?;
+        Ok(matches!(stored, Answer::Sum(_)).then_some(sum))
+    }
+
+    /// Where a record is that a release stores.
+    pub(super) fn keys_to_store(&self, ticket: &Ticket, ending: &Ending) -> Result<Vec<Vec<u8>>> {
+        let Some(store) = &ending.store else { return Ok(Vec::new()) };
+        store.check_as_ending(ticket)?;
+        let (shard, text) = (self.shard(&store.name), store.name.as_str());
+        if store.bound_to.is_some() || shard != self.shard(&ticket.name) {
+            let message = "a record stored with a release is of the same namespace and bound to \
+                           nothing; in a cluster it has the name of the lease";
+            return Err(Error::new(ErrorKind::Unsupported, message).with("record", &store.name));
+        }
+        Ok(vec![shard.record(text), shard.records(), shard.lapses()])
+    }
+
+    async fn list(&self, scope: Scope, page: Page) -> Result<RecordListing> {
+        let mut names = Vec::new();
+        for shard in Shard::all(scope.namespace(), self.link.is_cluster()) {
+            names.extend(self.names_in(&shard, &scope, &page).await?);
+        }
+        names.sort();
+        let mut filling = PageInProgress::new(&page);
+        for name in names {
+            if let Some(record) = self.record(&name).await?
+                && !filling.add(name, record)
+            {
+                break;
+            }
+        }
+        Ok(filling.done())
+    }
+
+    /// The names in scope of one shard, a little more than a page.
+    async fn names_in(&self, shard: &Shard, scope: &Scope, page: &Page) -> Result<Vec<Name>> {
+        let after = page.after.as_ref().map(Name::as_str).filter(|after| *after >= scope.root());
+        let mut from = after.map_or_else(|| format!("[{}", scope.root()), |it| format!("({it}"));
+        let mut names = Vec::new();
+        loop {
+            let found = texts(self.link.command(range(shard, scope, &from)).await?)?;
+            let Some(last) = found.last() else { return Ok(names) };
+            from = scope.leap(last).map_or_else(|| format!("({last}"), |leap| format!("[{leap}"));
+            for text in found {
+                let name = Name::new(scope.namespace(), text)?;
+                names.extend(Some(name).filter(|name| scope.covers(name)));
+            }
+            if names.len() > page.size {
+                return Ok(names);
+            }
+        }
+    }
+}
+
+/// No name has a byte 0xff. A scope of depth 0 is one name.
+fn range(shard: &Shard, scope: &Scope, from: &str) -> redis::Cmd {
+    let end: &[u8] = if scope.depth() == 0 { b"" } else { b"\xff" };
+    let to = [b"[", scope.root().as_bytes(), end].concat();
+    let mut command = redis::cmd("ZRANGEBYLEX");
+    command.arg(shard.records()).arg(from).arg(to).arg("LIMIT").arg(0).arg(STRIDE);
+    command
+}
+
+fn held(answer: state::Answer) -> Result<Option<u64>> {
+    match answer {
+        state::Answer::Held { ttl } => Ok(Some(millis(ttl))),
+        state::Answer::Gone => Ok(None),
+        _ => Err(garbled()),
+    }
+}
+
+fn too_busy(name: &Name) -> Error {
+    let message = "the record changed under every try; try again later";
+    Error::new(ErrorKind::Unavailable, message).with("record", name)
+}
+
+impl Records for Native {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.record(&name).await })
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.store(store).await })
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.add(name, amount).await })
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.list(scope, page).await })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let watching = Watching::start(inner, scope).await?;
+            Ok(Box::new(watching) as Box<dyn RecordEvents>)
+        })
+    }
+}

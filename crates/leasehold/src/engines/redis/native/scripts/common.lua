@@ -1,0 +1,48 @@
+-- What both scripts share: numbers that only grow, and records.
+
+local COUNTER, PUBLISH = KEYS[1], ARGV[1]
+
+local max, min = math.max, math.min
+local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
+
+-- The last fence or version: one counter for both, for all names of the shard.
+local count
+
+-- Larger than all before, even if the counter was lost: as long as the clock
+-- does not go back.
+local function draw()
+  count = max((count or tonumber(redis.call('GET', COUNTER)) or 0) + 1, micros)
+  return count
+end
+
+local function keep_count()
+  if count then redis.call('SET', COUNTER, string.format('%.0f', count)) end
+end
+
+-- Writes a record and tells those who watch. `keys` are its own, the index of
+-- records, and what ends by itself. The lease that it goes with has so much
+-- time left.
+local function write(keys, channel, name, value, ttl, lease, id, left)
+  local version = draw()
+  if not value then
+    if redis.call('DEL', keys[1]) == 1 then redis.call(PUBLISH, channel, pack({ name })) end
+    redis.call('ZREM', keys[2], name)
+    redis.call('ZREM', keys[3], name)
+    return version
+  end
+  local packed = pack({ version, value, lease or false, id or false })
+  if ttl > 0 then
+    redis.call('SET', keys[1], packed, 'PX', ttl)
+  else
+    redis.call('SET', keys[1], packed)
+  end
+  redis.call('ZADD', keys[2], 0, name)
+  if ttl > 0 or lease then
+    redis.call('ZADD', keys[3], now + min(ttl > 0 and ttl or left, left or ttl), name)
+  else
+    redis.call('ZREM', keys[3], name)
+  end
+  redis.call(PUBLISH, channel, pack({ name, version, value }))
+  return version
+end
+

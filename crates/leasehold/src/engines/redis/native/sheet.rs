@@ -1,0 +1,115 @@
+//! What the script for records is asked, and what it answers.
+
+use super::pack::{Item, Items, Packer, garbled};
+use super::verb::{full, id, lease_id, millis, name};
+use crate::claim::{Expect, LeaseId, Record, Store, Ticket};
+use crate::engine::RecordEvent;
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+/// A record, and the lease it goes with.
+#[derive(Clone, Debug)]
+pub(super) struct Sheet {
+    pub(super) record: Record,
+    pub(super) lease: Option<(Name, LeaseId)>,
+}
+
+/// The answers.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Found(Option<Sheet>),
+    Stored(u64),
+    Conflict(Option<Sheet>),
+    /// It goes with a lease, which has to be looked at first.
+    Look(Sheet),
+    Sum(String),
+    NoNumber,
+    /// More digits than the script can add.
+    TooLarge(Option<Sheet>),
+}
+
+pub(super) fn load() -> Vec<u8> {
+    Packer::array(1).bytes("l").done()
+}
+
+/// Writes; `looked` is the version whose lease was found alive, `left` how long
+/// the lease still runs that the new value goes with.
+pub(super) fn store(store: &Store, looked: u64, left: u64) -> Vec<u8> {
+    let (expected, version) = match store.expect {
+        Expect::Any => (0, 0),
+        Expect::Absent => (1, 0),
+        Expect::Version(version) => (2, version),
+    };
+    let bond = store.bound_to.as_ref().filter(|_| store.value.is_some());
+    let verb = Packer::array(10).bytes("s").bytes(store.name.as_str()).number(expected);
+    let verb = verb.number(version).number(looked).maybe(store.value.as_ref());
+    let verb = verb.number(store.ttl.map_or(0, millis));
+    bonded(verb, bond).number(left).done()
+}
+
+fn bonded(verb: Packer, bond: Option<&Ticket>) -> Packer {
+    verb.maybe(bond.map(|ticket| full(&ticket.name))).maybe(bond.map(|ticket| id(ticket.id)))
+}
+
+pub(super) fn add(record: &Name, amount: u64, looked: u64) -> Vec<u8> {
+    let verb = Packer::array(4).bytes("a").bytes(record.as_str());
+    verb.bytes(amount.to_string()).number(looked).done()
+}
+
+/// Puts a sum in place of the value it was made of.
+pub(super) fn put_sum(record: &Name, version: u64, sum: u64) -> Vec<u8> {
+    let verb = Packer::array(4).bytes("p").bytes(record.as_str()).number(version);
+    verb.bytes(sum.to_string()).done()
+}
+
+/// Ends a record that has outlived its lease or its time.
+pub(super) fn delete(record: &str, version: u64) -> Vec<u8> {
+    Packer::array(3).bytes("d").bytes(record).number(version).done()
+}
+
+/// The lease that a record goes with lives on.
+pub(super) fn keep(record: &str, left: u64) -> Vec<u8> {
+    Packer::array(3).bytes("w").bytes(record).number(left).done()
+}
+
+pub(super) fn answer(packed: &[u8]) -> Result<Answer> {
+    let mut items = Item::unpack(packed)?.array()?;
+    Ok(match items.number()? {
+        1 => Answer::Found(sheet(&mut items)?),
+        2 => Answer::Stored(items.number()?),
+        3 => Answer::Conflict(sheet(&mut items)?),
+        4 => Answer::Look(sheet(&mut items)?.ok_or_else(garbled)?),
+        5 => Answer::Sum(items.text()?),
+        6 => Answer::NoNumber,
+        7 => Answer::TooLarge(sheet(&mut items)?),
+        _ => return Err(garbled()),
+    })
+}
+
+/// A record as its key holds it.
+pub(super) fn stored(packed: &[u8]) -> Result<Sheet> {
+    sheet(&mut Item::unpack(packed)?.array()?)?.ok_or_else(garbled)
+}
+
+fn sheet(items: &mut Items) -> Result<Option<Sheet>> {
+    let Some(version) = items.next() else { return Ok(None) };
+    let record = Record::new(items.bytes()?, version.number()?);
+    let (lease, id) = (items.item()?.maybe_text()?, items.item()?.maybe_bytes()?);
+    let lease = lease.zip(id).map(|(lease, id)| Ok((name(&lease)?, lease_id(id)?)));
+    Ok(Some(Sheet { record, lease: lease.transpose()? }))
+}
+
+/// A change, as it is published.
+pub(super) fn event(space: &Namespace, packed: &[u8]) -> Result<RecordEvent> {
+    let mut items = Item::unpack(packed)?.array()?;
+    let name = Name::new(space, items.text()?)?;
+    let Some(version) = items.next() else { return Ok(RecordEvent::Deleted(name)) };
+    Ok(RecordEvent::Stored(name, Record::new(items.bytes()?, version.number()?)))
+}
+
+/// When something ends by itself, as a range of scores up to now.
+pub(super) fn due(lapses: Vec<u8>, millis: u64) -> redis::Cmd {
+    let mut command = redis::cmd("ZRANGEBYSCORE");
+    command.arg(lapses).arg("-inf").arg(millis).arg("LIMIT").arg(0).arg(100);
+    command
+}

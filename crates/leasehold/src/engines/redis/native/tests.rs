@@ -1,0 +1,254 @@
+//! The script against the pure core, step by step on a real server.
+
+use std::time::Duration;
+
+use redis::{Commands, Connection};
+
+use super::courier::STEP_ALONE;
+use super::keys::Shard;
+use super::verb::{self, News};
+use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Predecessor, Refresh, Stance, Ticket};
+use crate::clock::Moment;
+use crate::engine::state::{Answer, Effect, State, Verb, step};
+use crate::engine::{Eviction, Target};
+use crate::engines::redis::server::Server;
+use crate::name::{Name, Namespace};
+
+/// In place of the server's clock: a time that the test sets.
+const CLOCK: &str = "local micros = tonumber(redis.call('GET', 'clock'))
+local now = math.floor(micros / 1000)
+";
+/// Where the clock starts: later than any counter.
+const START: u64 = 1_000_000_000;
+
+/// One name, as the core and as the script see it.
+struct Pair {
+    core: State,
+    fence: u64,
+    millis: u64,
+    name: Name,
+    shard: Shard,
+    redis: Connection,
+    script: redis::Script,
+}
+
+impl Pair {
+    fn new(server: &Server, round: u64) -> Self {
+        let name = Name::new(&Namespace::default(), format!("name/{round}")).unwrap();
+        let mut redis = server.connection();
+        let _: () = redis::cmd("FLUSHALL").query(&mut redis).unwrap();
+        Self {
+            core: State::default(),
+            fence: 0,
+            millis: START,
+            shard: Shard::of(&name, false),
+            name,
+            redis,
+            script: redis::Script::new(&format!("{CLOCK}{STEP_ALONE}")),
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment::default().after(Duration::from_millis(self.millis))
+    }
+
+    /// What the core answers, and whom it tells.
+    fn ask_core(&mut self, verb: Verb) -> (Answer, Vec<Effect>) {
+        if self.core.forget_at().is_some_and(|at| at <= self.now()) {
+            // By then the server has let the key expire; its own clock has not
+            // come that far.
+            self.core = State::default();
+            let _: () = self.redis.del(self.shard.summary(self.name.as_str())).unwrap();
+        }
+        // As the script does: never below the clock.
+        self.fence = self.fence.max(self.millis * 1000 - 1);
+        let now = self.now();
+        let done = step(&mut self.core, verb, now, &mut self.fence);
+        (done.answer, done.effects)
+    }
+
+    /// What the script answers. News are pushed to a list instead of published.
+    fn ask_script(&mut self, verb: Vec<u8>) -> (Vec<u8>, Vec<News>) {
+        let _: () = self.redis.set("clock", self.millis * 1000).unwrap();
+        let mut call = self.script.prepare_invoke();
+        call.key(self.shard.counter()).key(self.shard.index());
+        call.key(self.shard.summary(self.name.as_str()));
+        call.key(self.shard.details(self.name.as_str()));
+        call.arg("RPUSH").arg(self.shard.prefix()).arg("changes").arg(verb);
+        let mut answers: Vec<Vec<u8>> = call.invoke(&mut self.redis).unwrap();
+        let told: Vec<Vec<u8>> = self.redis.lrange("news", 0, -1).unwrap();
+        let _: () = self.redis.del("news").unwrap();
+        (answers.remove(0), told.iter().map(|news| verb::news(news).unwrap()).collect())
+    }
+
+    /// Takes both through one verb and compares.
+    fn step(&mut self, core: Verb, script: Vec<u8>) {
+        let told = format!("{core:?}");
+        let (expected, effects) = self.ask_core(core);
+        let (packed, news) = self.ask_script(script);
+        match &expected {
+            Answer::Evicted(ids) => assert_eq!(ids.len(), verb::taken(&packed).unwrap().len()),
+            expected => same_answer(expected, &verb::answer(&packed).unwrap(), &told),
+        }
+        same_news(&effects, &news);
+        self.same_status();
+    }
+
+    /// Looking is a tick for the script; so it must be for the core.
+    fn same_status(&mut self) {
+        let (_, effects) = self.ask_core(Verb::Tick);
+        let (packed, news) = self.ask_script(verb::look());
+        same_news(&effects, &news);
+        let expected = self.core.status(self.name.clone(), self.now());
+        let found = verb::status(self.name.clone(), &packed).unwrap();
+        assert_eq!(found.holders, expected.holders);
+        assert_eq!(format!("{:?}", found.waiters), format!("{:?}", expected.waiters));
+        assert_eq!(found.closed_for, expected.closed_for);
+        let unclean = expected.last.filter(|last| last.ended != Predecessor::Released);
+        if let Some(last) = unclean {
+            assert_eq!(format!("{:?}", found.last.unwrap()), format!("{last:?}"));
+        }
+    }
+
+    /// A random verb of a random client, after a random while.
+    fn wander(&mut self, random: &mut fastrand::Rng, modes: &[Mode]) {
+        self.millis += *random.choice(&[0, 0, 1, 500, 5_000, 29_999, 30_000, 61_000]).unwrap();
+        let id = LeaseId::from_bits(random.u128(1..=7));
+        let mode = *random.choice(modes).unwrap();
+        match random.u8(0..20) {
+            0..=8 => self.acquire(random, Ticket { id, name: self.name.clone(), mode }),
+            9..=10 => self.renew(random, Ticket { id, name: self.name.clone(), mode }),
+            11..=16 => self.release(random, id),
+            17 => self.step(Verb::Convert { id, to: mode }, verb::convert(id, mode)),
+            _ => self.evict(random, id),
+        }
+    }
+
+    fn acquire(&mut self, random: &mut fastrand::Rng, ticket: Ticket) {
+        let owner = Owner::new(format!("client {}", ticket.id.to_bits()));
+        let ttl = Duration::from_millis(*random.choice(&[1_000, 30_000, 45_000]).unwrap());
+        let mut claim = Claim::new(ticket, owner, ttl);
+        claim.lock_delay = Duration::from_millis(*random.choice(&[0, 0, 7_000]).unwrap());
+        claim.meta = random.bool().then(|| "a remark".into());
+        if random.u8(0..3) > 0 {
+            claim.stance = Stance::Wait { until: Moment::NEVER };
+        }
+        let packed = verb::acquire(&claim, b"news");
+        self.step(Verb::Acquire { claim: Box::new(claim), session: 0 }, packed);
+    }
+
+    fn renew(&mut self, random: &mut fastrand::Rng, ticket: Ticket) {
+        let (id, ttl) = (ticket.id, Duration::from_secs(random.u64(1..60)));
+        self.step(Verb::Renew { id, ttl }, verb::renew(&Refresh::new(ticket, ttl)));
+    }
+
+    fn release(&mut self, random: &mut fastrand::Rng, id: LeaseId) {
+        let ending = match random.u8(0..6) {
+            0 => Ending::closed_for(Duration::from_millis(3_000)),
+            1 => Ending::cut_off(),
+            _ => Ending::new(),
+        };
+        let packed = verb::release(id, &ending);
+        self.step(Verb::Release { id, ending }, packed);
+    }
+
+    fn evict(&mut self, random: &mut fastrand::Rng, id: LeaseId) {
+        let target = match random.u8(0..4) {
+            0 => Target::All,
+            3 => Target::Fence(0),
+            1 => Target::Lease(id),
+            _ => Target::Fence(self.fence),
+        };
+        let eviction = Eviction::new(self.name.clone(), target, "op", "a test").unwrap();
+        let core = Verb::Evict { target, remark: eviction.remark() };
+        self.step(core, verb::evict(&eviction));
+    }
+}
+
+fn same_answer(expected: &Answer, found: &Answer, told: &str) {
+    match (expected, found) {
+        (
+            Answer::Granted { fence, ttl, predecessor },
+            Answer::Granted { fence: also, ttl: left, predecessor: heard },
+        ) => {
+            assert_eq!((fence, ttl), (also, left), "{told}");
+            assert!(same_end(*predecessor, *heard), "{told}: {heard:?} for {predecessor:?}");
+        }
+        (
+            Answer::Busy { holder, recheck_in, placed },
+            Answer::Busy { holder: who, recheck_in: look, placed: place },
+        ) => {
+            assert_eq!((holder, placed), (who, place), "{told}");
+            // A look may come early, not late.
+            assert!(look <= recheck_in, "{told}: {look:?} is after {recheck_in:?}");
+        }
+        _ => assert_eq!(expected, found, "{told}"),
+    }
+}
+
+/// The script forgets a clean end at once.
+fn same_end(expected: Predecessor, heard: Predecessor) -> bool {
+    heard == expected || (expected, heard) == (Predecessor::Released, Predecessor::None)
+}
+
+fn same_news(effects: &[Effect], news: &[News]) {
+    let told = effects.iter().filter(|effect| !matches!(effect, Effect::Ended { .. }));
+    assert_eq!(told.clone().count(), news.len(), "{effects:?}, {news:?}");
+    for pair in told.zip(news) {
+        match pair {
+            (
+                Effect::HandedOver { id, fence, predecessor, .. },
+                News::Granted { id: to, fence: also, predecessor: heard },
+            ) => {
+                assert_eq!((id, fence), (to, also));
+                assert!(same_end(*predecessor, *heard));
+            }
+            (Effect::Evicted { id, .. }, News::Evicted { id: from, .. }) => assert_eq!(id, from),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const PERMITS: [Mode; 3] = [
+    Mode::Permits { take: 1, of: 3 },
+    Mode::Permits { take: 2, of: 3 },
+    Mode::Permits { take: 3, of: 3 },
+];
+
+#[test]
+fn the_script_takes_the_same_steps_as_the_core() {
+    let server = Server::start();
+    let kinds: [&[Mode]; 4] = [
+        &[Mode::Exclusive],
+        &[Mode::Read, Mode::Write, Mode::Read],
+        &PERMITS,
+        &[Mode::Exclusive, Mode::Read, Mode::Write, PERMITS[0]],
+    ];
+    for round in 0..200 {
+        let mut random = fastrand::Rng::with_seed(round);
+        let mut pair = Pair::new(&server, round);
+        let modes = kinds[usize::try_from(round % 4).unwrap()];
+        for _ in 0..60 {
+            pair.wander(&mut random, modes);
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_lease_that_was_released() {
+    let server = Server::start();
+    let mut pair = Pair::new(&server, 0);
+    let mut random = fastrand::Rng::with_seed(7);
+    for mode in [Mode::Exclusive, Mode::Read, PERMITS[1]] {
+        let id = LeaseId::from_bits(random.u128(..));
+        let claim = Claim::new(
+            Ticket { id, name: pair.name.clone(), mode },
+            Owner::new("me"),
+            Duration::from_secs(30),
+        );
+        pair.ask_script(verb::acquire(&claim, b""));
+        pair.ask_script(verb::release(id, &Ending::new()));
+        let left: Vec<String> = pair.redis.keys("leasehold:*").unwrap();
+        assert_eq!(left, ["leasehold:{default}:fence"], "{mode}");
+    }
+}

@@ -1,0 +1,143 @@
+//! Who watches records, and what they have not seen yet.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::look::texts;
+use super::sheet;
+use super::{Inner, Shard};
+use crate::clock::{Moment, wall_micros};
+use crate::engine::{RecordEvent, RecordEvents, Scope};
+use crate::engines::feed::Feed;
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+/// How often a watcher looks for what ends by itself: nothing tells it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The watchers of one client.
+#[derive(Debug, Default)]
+pub(super) struct Watchers(Mutex<Crowd>);
+
+#[derive(Debug, Default)]
+struct Crowd {
+    feeds: Vec<(Scope, Arc<Feed>)>,
+    /// Whose changes a channel tells.
+    channels: HashMap<Vec<u8>, Namespace>,
+}
+
+impl Watchers {
+    fn crowd(&self) -> MutexGuard<'_, Crowd> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a message, if it is of a channel that tells changes.
+    pub(super) fn hear(&self, channel: &[u8], payload: &[u8]) -> bool {
+        let crowd = self.crowd();
+        let Some(space) = crowd.channels.get(channel) else { return false };
+        // What is no change is nobody's: anyone may publish.
+        if let Ok(event) = sheet::event(space, payload) {
+            crowd.tell(&event);
+        }
+        true
+    }
+
+    /// Something may have been missed.
+    pub(super) fn resync(&self) {
+        self.crowd().feeds.iter().for_each(|(_, feed)| feed.push(RecordEvent::Resync));
+    }
+
+    pub(super) fn close(&self) {
+        self.crowd().feeds.drain(..).for_each(|(_, feed)| feed.close());
+    }
+
+    fn add(&self, scope: Scope, channels: Vec<Vec<u8>>) -> Arc<Feed> {
+        let feed = Arc::new(Feed::default());
+        let mut crowd = self.crowd();
+        let space = scope.namespace().clone();
+        crowd.channels.extend(channels.into_iter().map(|channel| (channel, space.clone())));
+        crowd.feeds.push((scope, Arc::clone(&feed)));
+        feed
+    }
+
+    fn remove(&self, feed: &Arc<Feed>) {
+        self.crowd().feeds.retain(|(_, other)| !Arc::ptr_eq(other, feed));
+    }
+}
+
+impl Crowd {
+    fn tell(&self, event: &RecordEvent) {
+        let (RecordEvent::Stored(name, _) | RecordEvent::Deleted(name)) = event else { return };
+        let hearers = self.feeds.iter().filter(|(scope, _)| scope.covers(name));
+        hearers.for_each(|(_, feed)| feed.push(event.clone()));
+    }
+}
+
+/// One watcher.
+#[derive(Debug)]
+pub(super) struct Watching {
+    engine: Arc<Inner>,
+    feed: Arc<Feed>,
+    shards: Vec<Shard>,
+    space: Namespace,
+    look_at: Moment,
+}
+
+impl Watching {
+    pub(super) async fn start(engine: Arc<Inner>, scope: Scope) -> Result<Self> {
+        let space = scope.namespace().clone();
+        let shards = Shard::all(&space, engine.link.is_cluster());
+        let channels: Vec<_> = shards.iter().map(Shard::changes).collect();
+        for channel in &channels {
+            engine.listen_on(channel).await?;
+        }
+        // What ended before is not news to this watcher.
+        look(&engine, &shards, &space).await?;
+        let feed = engine.watchers.add(scope, channels);
+        let look_at = engine.clock.now().after(LOOK);
+        Ok(Self { engine, feed, shards, space, look_at })
+    }
+
+    async fn wait(&mut self) -> Option<RecordEvent> {
+        loop {
+            if let Some(next) = self.feed.pop() {
+                return next;
+            }
+            tokio::select! {
+                biased;
+                () = self.feed.news() => {}
+                () = self.engine.clock.sleep_until(self.look_at) => {
+                    self.look_at = self.engine.clock.now().after(LOOK);
+                    // The next look may succeed.
+                    let _ = look(&self.engine, &self.shards, &self.space).await;
+                }
+            }
+        }
+    }
+}
+
+/// Ends what is due; those who watch are told by the script that ends it.
+async fn look(engine: &Inner, shards: &[Shard], space: &Namespace) -> Result<()> {
+    for shard in shards {
+        // Only a hint: what is due is decided by the server.
+        let due = sheet::due(shard.lapses(), wall_micros() / 1000);
+        for text in texts(engine.link.command(due).await?)? {
+            engine.end_if_due(&Name::new(space, text)?).await?;
+        }
+    }
+    Ok(())
+}
+
+impl RecordEvents for Watching {
+    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
+        Box::pin(self.wait())
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.engine.watchers.remove(&self.feed);
+    }
+}

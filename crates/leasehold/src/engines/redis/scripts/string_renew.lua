@@ -1,0 +1,4 @@
+if redis.pcall('GET', lock) ~= id then return {0} end
+local left = keep(lock, ttl)
+keep(card, left + linger)
+return {1, left}

@@ -1,0 +1,84 @@
+//! Those of this client that wait for a name: where each stands, how often it
+//! has asked.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::claim::LeaseId;
+
+/// Pauses that double from the first to the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pauses {
+    pub(super) first: Duration,
+    pub(super) longest: Duration,
+}
+
+impl Pauses {
+    pub(super) const fn millis(first: u64, longest: u64) -> Self {
+        Self { first: Duration::from_millis(first), longest: Duration::from_millis(longest) }
+    }
+
+    /// The pause after so many looks, shorter by up to a half: waiters that
+    /// began together must not go on together.
+    fn after(self, looks: u32) -> Duration {
+        let pause = self.first.saturating_mul(1 << looks.min(20)).min(self.longest);
+        pause.mul_f64(1.0 - fastrand::f64() / 2.0)
+    }
+}
+
+/// Of those who spin; Redisson's spin lock has the same.
+pub(super) const SPIN: Pauses = Pauses::millis(1, 128);
+
+#[derive(Debug, Default)]
+pub(super) struct Waits(Mutex<HashMap<LeaseId, Wait>>);
+
+#[derive(Debug)]
+struct Wait {
+    place: String,
+    looks: u32,
+}
+
+impl Waits {
+    /// Its place in line, made when it first asks.
+    pub(super) fn place(&self, id: LeaseId, make: impl FnOnce() -> String) -> String {
+        let mut waits = self.waits();
+        waits.entry(id).or_insert_with(|| Wait { place: make(), looks: 0 }).place.clone()
+    }
+
+    /// One more look in vain; the pause before the next.
+    pub(super) fn in_vain(&self, id: LeaseId, pauses: Pauses) -> Duration {
+        let mut waits = self.waits();
+        let Some(wait) = waits.get_mut(&id) else { return pauses.first };
+        wait.looks += 1;
+        pauses.after(wait.looks - 1)
+    }
+
+    /// It does not wait any more; the place it had in line, if it had one.
+    pub(super) fn over(&self, id: LeaseId) -> String {
+        self.waits().remove(&id).map(|wait| wait.place).unwrap_or_default()
+    }
+
+    fn waits(&self) -> MutexGuard<'_, HashMap<LeaseId, Wait>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_the_longest_and_never_vanish() {
+        let (waits, id) = (Waits::default(), LeaseId::random());
+        let pauses = Pauses::millis(10, 250);
+        waits.place(id, || "here".into());
+        for look in 0..40 {
+            let whole = Duration::from_millis(10 << look.min(5)).min(pauses.longest);
+            let pause = waits.in_vain(id, pauses);
+            assert!(pause <= whole && pause >= whole / 2, "{pause:?} at look {look}");
+        }
+        assert_eq!(waits.over(id), "here");
+        assert_eq!(waits.over(id), "");
+    }
+}
