@@ -53,7 +53,9 @@ fn check_quarantine(span: Duration) -> Result<()> {
     if span.is_zero() || span >= Duration::from_secs(2) {
         return Ok(());
     }
-    Err(Error::invalid("option \"quarantine\" takes 2s or more, or 0s for nodes that never restart"))
+    Err(Error::invalid(
+        "option \"quarantine\" takes 2s or more, or 0s for nodes that never restart",
+    ))
 }
 
 fn check_count(count: usize) -> Result<()> {
