@@ -274,16 +274,18 @@ impl Inner {
             .map(|refresh| self.ask(&refresh.ticket.name, verb::renew(refresh)))
             .collect();
         let mut renewals = Vec::with_capacity(asked.len());
-        for asked in asked {
-            renewals.push(match asked.await {
-                Ok(answered) => match answered.answer() {
-                    Ok(answer) => answer.into_renewal(answered.sent_at),
-                    Err(error) => Renewal::Unknown(error),
-                },
-                Err(error) => Renewal::Unknown(error),
-            });
+        for (refresh, asked) in refreshes.iter().zip(asked) {
+            let renewal = asked.await.and_then(|answered| self.renewed(refresh, &answered));
+            renewals.push(renewal.unwrap_or_else(Renewal::Unknown));
         }
         renewals
+    }
+
+    fn renewed(&self, refresh: &Refresh, answered: &Answered) -> Result<Renewal> {
+        if let Some(loss) = answered.evicted() {
+            self.link.bus().publish(&Event::TicketLost(refresh.ticket.id, loss));
+        }
+        Ok(answered.answer()?.into_renewal(answered.sent_at))
     }
 
     async fn release(&self, ticket: Ticket, ending: Ending) -> Result<Released> {
