@@ -430,7 +430,7 @@ impl Engine for Guest {
         self.stop_listening();
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            inner.link.close().await;
+            inner.link.close();
             Ok(())
         })
     }

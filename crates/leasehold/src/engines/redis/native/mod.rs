@@ -18,6 +18,7 @@ mod watching;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
@@ -92,9 +93,9 @@ pub(super) async fn open(
         link,
     }));
     if let Some(pushes) = native.0.link.pushes() {
-        tokio::spawn(listen(Arc::downgrade(&native.0), pushes));
+        Handle::current().spawn(listen(Arc::downgrade(&native.0), pushes));
     }
-    tokio::spawn(clear(Arc::downgrade(&native.0), lost));
+    Handle::current().spawn(clear(Arc::downgrade(&native.0), lost));
     Ok(Arc::new(native))
 }
 
@@ -364,7 +365,7 @@ impl Engine for Native {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             inner.watchers.close();
-            inner.link.close().await;
+            inner.link.close();
             Ok(())
         })
     }
