@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use crate::{Done, cargo, root};
+use crate::{Done, cargo, need, root};
 
 const CLIPPY: &str = "clippy --workspace --all-targets --all-features -- -D warnings";
 const DOC: &str = "doc --workspace --all-features --no-deps --lib";
@@ -25,6 +25,8 @@ pub(crate) fn run(args: &[String]) -> Done {
 /// Runs every example of the library: they end by themselves and fail if they
 /// do not show what they are for.
 fn examples() -> Done {
+    // One of them starts a server.
+    need::meet(&["redis".to_owned()])?;
     let folder = root().join("crates/leasehold/examples");
     let files = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let names = files.filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()));

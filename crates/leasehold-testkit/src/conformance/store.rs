@@ -166,6 +166,7 @@ impl Store {
     pub async fn open_twisted(&self, twist: impl Twist) -> leasehold::Result<(Client, Client)> {
         let below = self.open().await?;
         let above = Locks::on(Twisted::around(below.engine(), twist), Clock::System)?;
+        let above = above.namespace(below.name("n")?.namespace().as_str())?;
         Ok((Client::new(above, self.recipe), below))
     }
 

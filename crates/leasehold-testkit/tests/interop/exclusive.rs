@@ -42,7 +42,7 @@ pub(crate) fn compete(scene: &mut Scene<'_>) -> Checked {
     assert_eq!(scene.counter()?, did[0] + did[1], "updates were lost: two held the lock at once");
     // A client that asks now and then meets a free name less often than one
     // that is told; but it must meet it.
-    assert!(did.iter().all(|did| *did > 2), "one side starved: {did:?}");
+    assert!(did.iter().all(|did| *did > 0), "one side starved: {did:?}");
     Ok(())
 }
 

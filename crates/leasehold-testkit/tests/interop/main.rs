@@ -6,6 +6,7 @@
 
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
+#![allow(clippy::print_stdout, reason = "shows how the sides shared the lock")]
 
 mod exclusive;
 mod fenced;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use leasehold_testkit::Server;
 use leasehold_testkit::peer::{Peer, Tongue};
+use leasehold_testkit::server::Plan;
 use libtest_mimic::Failed;
 use redis::Commands;
 
@@ -65,7 +66,9 @@ impl Stage {
 
 impl Set {
     fn new(count: usize) -> Result<Self, Failed> {
-        let servers = (0..count).map(|_| Server::redis()).collect::<Result<_, _>>()?;
+        // A node that may have forgotten leases would not vote for its first minute.
+        let plan = Plan::redis().args(["--appendonly", "yes", "--appendfsync", "always"]);
+        let servers = (0..count).map(|_| Server::start(plan.clone())).collect::<Result<_, _>>()?;
         Ok(Self { servers, idle: Vec::new() })
     }
 

@@ -63,6 +63,7 @@ static TABLE: [Row; 4] = [
             "cert_key",
             "sentinel_user",
             "sentinel_password",
+            "prefix",
             "key",
             "poll",
             "poll_max",

@@ -93,7 +93,7 @@ impl Doors {
         let servers = self.servers.join(",");
         match kind {
             "native" => format!("redis://{servers}/"),
-            "string" if self.servers.len() > 1 => format!("redlock://{servers}/"),
+            "string" if self.servers.len() > 1 => format!("redlock://{servers}/?key={{name}}"),
             "string" => format!("redis://{servers}/?layout=string&key={{name}}"),
             kind => format!("redis://{servers}/?layout=redisson&kind={kind}"),
         }

@@ -32,6 +32,7 @@ impl Settings {
     pub(super) fn from_url(url: &Url, clock: &Clock) -> Result<Self> {
         let options = &url.options;
         let quarantine = options.duration("quarantine")?.unwrap_or(QUARANTINE);
+        check_quarantine(quarantine)?;
         let seats = match url.scheme.as_str() {
             "redlock" => servers(url, quarantine, clock)?,
             _ => members(url, clock)?,
@@ -44,6 +45,17 @@ impl Settings {
             quarantine,
         })
     }
+}
+
+/// Numbers follow the clock in steps of a second: a node that has lost some is
+/// above them again only if it has been silent for longer.
+fn check_quarantine(span: Duration) -> Result<()> {
+    if span.is_zero() || span >= Duration::from_secs(2) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "option \"quarantine\" takes 2s or more, or 0s for nodes that never restart",
+    ))
 }
 
 fn check_count(count: usize) -> Result<()> {
@@ -124,6 +136,7 @@ mod tests {
             ("redlock://a", "fewer than 3"),
             ("redlock://", "fewer than 3"),
             ("redlock://a,b,c,d", "even number"),
+            ("redlock://a,b,c?quarantine=1s", "2s or more"),
         ] {
             let error = endpoints(url).unwrap_err().to_string();
             assert!(error.contains(why), "{url}: {error}");

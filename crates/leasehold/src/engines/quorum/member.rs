@@ -64,7 +64,11 @@ impl Member {
     async fn lock(self, mut claim: Claim, floor: u64) -> Result<Answer> {
         (claim.stance, claim.load) = (Stance::Try, false);
         match self.0.acquire(claim.clone()).await? {
-            Verdict::Busy(busy) => return Ok(Answer::Busy(busy.holder)),
+            // The fence that the engine shows is its own and not the quorum's.
+            Verdict::Busy(_) => {
+                let marks = self.look(claim.ticket.name).await?;
+                return Ok(Answer::Busy(marks.into_iter().next().map(Mark::holder)));
+            }
             Verdict::Granted(_) => {}
         }
         let value = self.draw(&claim.ticket.name, floor).await?;

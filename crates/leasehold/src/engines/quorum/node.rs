@@ -65,7 +65,7 @@ pub(in crate::engines) struct Number {
 pub(in crate::engines) enum Answer {
     /// The name is ours here.
     Vote(Number),
-    /// It is someone else's.
+    /// It is someone else's, whose fence is the number it has here.
     Busy(Option<Holder>),
 }
 
@@ -85,6 +85,7 @@ impl Mark {
     pub(in crate::engines) fn holder(self) -> Holder {
         let mut holder = Holder::new(self.label);
         (holder.held_for, holder.time_left) = (self.held_for, self.time_left);
+        holder.fence = Some(self.number);
         holder
     }
 

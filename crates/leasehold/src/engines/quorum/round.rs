@@ -184,8 +184,17 @@ impl Round {
             return Outcome::Failed(error);
         }
         let split = self.busy.len() < self.table.majority();
-        Outcome::Busy { holder: self.busy.into_iter().flatten().next(), split }
+        Outcome::Busy { holder: agreed(self.busy, self.table.majority()), split }
     }
+}
+
+/// The holder that nodes have named, with its fence if a majority knows it.
+fn agreed(named: Vec<Option<Holder>>, majority: usize) -> Option<Holder> {
+    let named: Vec<Holder> = named.into_iter().flatten().collect();
+    let sharing = |fence| named.iter().filter(|holder| holder.fence == fence).count();
+    let known = named.iter().find(|holder| sharing(holder.fence) >= majority);
+    let unsure = || named.first().map(|holder| Holder { fence: None, ..holder.clone() });
+    known.cloned().or_else(unsure)
 }
 
 /// No number is below this: a counter that was lost goes on above the numbers

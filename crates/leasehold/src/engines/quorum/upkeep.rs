@@ -207,7 +207,8 @@ pub(super) async fn release(inner: Arc<Inner>, ticket: Ticket) -> Result<Release
 pub(super) async fn convert(inner: Arc<Inner>, ticket: Ticket, to: Mode) -> Result<Renewal> {
     if (ticket.mode, to) != (Mode::Write, Mode::Read) {
         return Err(Error::invalid(format!(
-            "a {} lease cannot be converted to {to}: only write to read",
+            "a {} lease cannot be converted to {to}: only write to read, because two readers that \
+             both want to write would wait for each other",
             ticket.mode
         )));
     }

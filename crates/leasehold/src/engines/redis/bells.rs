@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::link::Link;
@@ -61,7 +62,7 @@ impl Bells {
     pub(super) fn leave(self: &Arc<Self>, channel: &[u8], id: LeaseId) {
         if self.forget(channel, id) {
             let (bells, channel) = (Arc::clone(self), channel.to_vec());
-            tokio::spawn(async move { bells.fall_silent(&channel).await });
+            Handle::current().spawn(async move { bells.fall_silent(&channel).await });
         }
     }
 

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
@@ -120,7 +121,7 @@ impl Guest {
         let pushes = link.pushes();
         let inner = Inner { link, clock, format: Box::new(format), waits: Waits::default(), bells };
         let inner = Arc::new(inner);
-        let listener = pushes.map(|pushes| tokio::spawn(Arc::clone(&inner).hear(pushes)));
+        let listener = pushes.map(|it| Handle::current().spawn(Arc::clone(&inner).hear(it)));
         // A client that may not subscribe hears of evictions when it renews.
         let _ = inner.link.subscribe(evictions::CHANNEL).await;
         Arc::new(Self { inner, profile, checkup, listener })
@@ -429,7 +430,7 @@ impl Engine for Guest {
         self.stop_listening();
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            inner.link.close().await;
+            inner.link.close();
             Ok(())
         })
     }

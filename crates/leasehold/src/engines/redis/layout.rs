@@ -1,4 +1,4 @@
-//! The options of layouts that are shared with other software.
+//! The options of layouts.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ const FAIR_WAIT: Duration = Duration::from_secs(300);
 
 /// Refuses options of another layout.
 pub(super) fn check(options: &Options, layout: Layout) -> Result<()> {
-    let own: [(Layout, &[&str]); 2] = [
+    let own: [(Layout, &[&str]); 3] = [
+        (Layout::Native, &["prefix"]),
         (Layout::String, &["key", "poll", "poll_max"]),
         (Layout::Redisson, &["kind", "pubsub", "fair_wait"]),
     ];
@@ -30,6 +31,16 @@ pub(super) fn check(options: &Options, layout: Layout) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What all keys of `layout=native` begin with.
+pub(super) fn prefix(options: &Options) -> Result<String> {
+    let prefix = options.get("prefix")?.unwrap_or("leasehold:");
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:-".contains(&b);
+    if (1..=64).contains(&prefix.len()) && prefix.bytes().all(plain) {
+        return Ok(prefix.to_owned());
+    }
+    Err(Error::invalid("option \"prefix\" takes 1 to 64 of a-z A-Z 0-9 . _ : -"))
 }
 
 /// `layout=string`: one key with a token in it, as `SET key token NX PX ttl` makes it.

@@ -51,7 +51,7 @@ pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     layout::check(options, settings.layout)?;
     // What a layout says of its options comes before the first connection.
     let opening = match settings.layout {
-        Layout::Native => Opening::Native,
+        Layout::Native => Opening::Native(layout::prefix(options)?),
         Layout::String => Opening::String(StringOptions::from_options(options)?),
         Layout::Redisson => {
             Opening::Redisson(RedissonOptions::from_options(options, settings.wake)?)
@@ -60,7 +60,7 @@ pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let link = Link::open(&settings, clock.clone()).await?;
     let checkup = Checkup::new(&link, &settings, &clock);
     match opening {
-        Opening::Native => native::open(link, &settings, checkup, clock).await,
+        Opening::Native(prefix) => native::open(link, &settings, &prefix, checkup, clock).await,
         Opening::String(options) => Ok(string::open(link, options, checkup, clock).await),
         Opening::Redisson(options) => redisson::open(link, options, checkup, clock).await,
     }
@@ -68,7 +68,8 @@ pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
 
 /// A layout with its options.
 enum Opening {
-    Native,
+    /// What its keys begin with.
+    Native(String),
     String(StringOptions),
     Redisson(RedissonOptions),
 }

@@ -147,7 +147,7 @@ impl Link {
     }
 
     /// Ends connections and tasks.
-    pub(super) async fn close(&self) {
+    pub(super) fn close(&self) {
         self.0.routes.close();
         self.0.health.bus().close();
     }

@@ -334,7 +334,7 @@ async fn a_closed_link_does_nothing_more() {
     let server = Server::start(&[]).await;
     let (link, other) = (server.link().await, server.link().await);
     let mut events = link.events();
-    link.close().await;
+    link.close();
     let error = link.call(echo("x")).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::NotApplied));
     assert!(events.next().await.is_none());

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redis::Value;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -63,7 +64,7 @@ impl Courier {
     /// Starts on the runtime it is called on, and ends with its last handle.
     pub(super) fn start(link: Link, orphans: UnboundedSender<Orphans>) -> Self {
         let (sender, parcels) = unbounded_channel();
-        tokio::spawn(rounds(Van { link, orphans }, parcels));
+        Handle::current().spawn(rounds(Van { link, orphans }, parcels));
         Self(sender)
     }
 
@@ -104,7 +105,7 @@ async fn rounds(van: Van, mut parcels: UnboundedReceiver<Parcel>) {
             gathered.push(parcel);
         }
         let (van, parcels) = (van.clone(), std::mem::take(&mut gathered));
-        tokio::spawn(async move {
+        Handle::current().spawn(async move {
             van.deliver(parcels).await;
             drop(place);
         });

@@ -8,38 +8,53 @@ use crate::name::{Name, Namespace};
 /// counter of its own; all keys of a name are in one of them.
 const SHARDS: u8 = 64;
 
+/// What all keys of an engine begin with, and over how many slots they are
+/// spread.
+#[derive(Clone, Debug)]
+pub(super) struct Ground {
+    prefix: Arc<str>,
+    database: i64,
+    spread: bool,
+}
+
+impl Ground {
+    pub(super) fn new(prefix: &str, database: i64, spread: bool) -> Self {
+        Self { prefix: prefix.into(), database, spread }
+    }
+
+    /// The shard of a name.
+    pub(super) fn shard(&self, name: &Name) -> Shard {
+        self.numbered(name.namespace(), bucket(name.as_str()))
+    }
+
+    /// All shards of a namespace.
+    pub(super) fn shards(&self, space: &Namespace) -> Vec<Shard> {
+        let count = if self.spread { SHARDS } else { 1 };
+        (0..count).map(|number| self.numbered(space, number)).collect()
+    }
+
+    /// Neither a prefix nor a namespace has braces, so the server hashes what
+    /// we put into them.
+    fn numbered(&self, space: &Namespace, number: u8) -> Shard {
+        let prefix = &self.prefix;
+        let prefix = if self.spread {
+            format!("{prefix}{{{space}/{number}}}:")
+        } else {
+            format!("{prefix}{{{space}}}:")
+        };
+        Shard { prefix: prefix.into(), database: self.database, spread: self.spread }
+    }
+}
+
 /// The keys of one hash slot that belong together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Shard {
     prefix: Arc<str>,
+    database: i64,
     spread: bool,
 }
 
 impl Shard {
-    /// The shard of a name.
-    pub(super) fn of(name: &Name, spread: bool) -> Self {
-        let number = spread.then(|| bucket(name.as_str()));
-        Self::new(name.namespace(), number)
-    }
-
-    /// All shards of a namespace.
-    pub(super) fn all(space: &Namespace, spread: bool) -> Vec<Self> {
-        if !spread {
-            return vec![Self::new(space, None)];
-        }
-        (0..SHARDS).map(|number| Self::new(space, Some(number))).collect()
-    }
-
-    /// A namespace has no braces, so the server hashes what we put into them.
-    fn new(space: &Namespace, number: Option<u8>) -> Self {
-        match number {
-            None => Self { prefix: format!("leasehold:{{{space}}}:").into(), spread: false },
-            Some(number) => {
-                Self { prefix: format!("leasehold:{{{space}/{number}}}:").into(), spread: true }
-            }
-        }
-    }
-
     /// Whether it is one of many.
     pub(super) const fn is_spread(&self) -> bool {
         self.spread
@@ -85,9 +100,9 @@ impl Shard {
         format!("{}lapses", self.prefix).into_bytes()
     }
 
-    /// Where changes of records are told.
+    /// Where changes of records are told; channels know no databases.
     pub(super) fn changes(&self) -> Vec<u8> {
-        format!("{}changes", self.prefix).into_bytes()
+        format!("{}changes:{}", self.prefix, self.database).into_bytes()
     }
 
     /// Where a client is told of its grants.
@@ -111,7 +126,7 @@ mod tests {
     #[test]
     fn braces_in_a_name_do_not_steer_its_slot() {
         let name = Name::new(&Namespace::default(), "a{b}c").unwrap();
-        let shard = Shard::of(&name, false);
+        let shard = Ground::new("leasehold:", 0, false).shard(&name);
         let key = String::from_utf8(shard.summary(name.as_str())).unwrap();
         assert_eq!(key, "leasehold:{default}:name:a{b}c");
         assert_eq!(&key[shard.prefix()..], "a{b}c");
@@ -120,9 +135,10 @@ mod tests {
     #[test]
     fn names_are_spread_over_all_shards() {
         let space = Namespace::default();
-        let shard = |n: u32| Shard::of(&Name::new(&space, format!("order/{n}")).unwrap(), true);
+        let ground = Ground::new("leasehold:", 0, true);
+        let shard = |n: u32| ground.shard(&Name::new(&space, format!("order/{n}")).unwrap());
         let used: std::collections::HashSet<_> = (0..2000).map(shard).collect();
         assert_eq!(used.len(), usize::from(SHARDS));
-        assert_eq!(Shard::all(&space, true).len(), usize::from(SHARDS));
+        assert_eq!(ground.shards(&space).len(), usize::from(SHARDS));
     }
 }

@@ -18,11 +18,12 @@ mod watching;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
 use self::courier::{Courier, Desk, Orphans};
-use self::keys::Shard;
+use self::keys::{Ground, Shard};
 use self::verb::{Answered, News};
 use self::watching::Watchers;
 use super::checkup::Checkup;
@@ -48,6 +49,7 @@ struct Native(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     link: Link,
+    ground: Ground,
     courier: Courier,
     bells: Bells,
     waits: Waits,
@@ -67,6 +69,7 @@ struct Inner {
 pub(super) async fn open(
     link: Link,
     settings: &Settings,
+    prefix: &str,
     checkup: Checkup,
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
@@ -75,6 +78,7 @@ pub(super) async fn open(
 
     let (orphans, lost) = unbounded_channel();
     let native = Native(Arc::new(Inner {
+        ground: Ground::new(prefix, settings.database, link.is_cluster()),
         courier: Courier::start(link.clone(), orphans),
         watchers: Watchers::default(),
         bells: Bells::default(),
@@ -89,9 +93,9 @@ pub(super) async fn open(
         link,
     }));
     if let Some(pushes) = native.0.link.pushes() {
-        tokio::spawn(listen(Arc::downgrade(&native.0), pushes));
+        Handle::current().spawn(listen(Arc::downgrade(&native.0), pushes));
     }
-    tokio::spawn(clear(Arc::downgrade(&native.0), lost));
+    Handle::current().spawn(clear(Arc::downgrade(&native.0), lost));
     Ok(Arc::new(native))
 }
 
@@ -158,7 +162,7 @@ impl Inner {
     }
 
     fn shard(&self, name: &Name) -> Shard {
-        Shard::of(name, self.link.is_cluster())
+        self.ground.shard(name)
     }
 
     /// One verb on the lease of a name.
@@ -271,16 +275,18 @@ impl Inner {
             .map(|refresh| self.ask(&refresh.ticket.name, verb::renew(refresh)))
             .collect();
         let mut renewals = Vec::with_capacity(asked.len());
-        for asked in asked {
-            renewals.push(match asked.await {
-                Ok(answered) => match answered.answer() {
-                    Ok(answer) => answer.into_renewal(answered.sent_at),
-                    Err(error) => Renewal::Unknown(error),
-                },
-                Err(error) => Renewal::Unknown(error),
-            });
+        for (refresh, asked) in refreshes.iter().zip(asked) {
+            let renewal = asked.await.and_then(|answered| self.renewed(refresh, &answered));
+            renewals.push(renewal.unwrap_or_else(Renewal::Unknown));
         }
         renewals
+    }
+
+    fn renewed(&self, refresh: &Refresh, answered: &Answered) -> Result<Renewal> {
+        if let Some(loss) = answered.evicted() {
+            self.link.bus().publish(&Event::TicketLost(refresh.ticket.id, loss));
+        }
+        Ok(answered.answer()?.into_renewal(answered.sent_at))
     }
 
     async fn release(&self, ticket: Ticket, ending: Ending) -> Result<Released> {
@@ -359,7 +365,7 @@ impl Engine for Native {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
             inner.watchers.close();
-            inner.link.close().await;
+            inner.link.close();
             Ok(())
         })
     }

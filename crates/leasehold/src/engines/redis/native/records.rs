@@ -152,7 +152,7 @@ impl Inner {
 
     async fn list(&self, scope: Scope, page: Page) -> Result<RecordListing> {
         let mut names = Vec::new();
-        for shard in Shard::all(scope.namespace(), self.link.is_cluster()) {
+        for shard in self.ground.shards(scope.namespace()) {
             names.extend(self.names_in(&shard, &scope, &page).await?);
         }
         names.sort();

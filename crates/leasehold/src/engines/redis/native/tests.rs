@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Commands, Connection};
 
 use super::courier::STEP_ALONE;
-use super::keys::Shard;
+use super::keys::{Ground, Shard};
 use super::verb::{self, News};
 use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Predecessor, Refresh, Stance, Ticket};
 use crate::clock::Moment;
@@ -41,7 +41,7 @@ impl Pair {
             core: State::default(),
             fence: 0,
             millis: START,
-            shard: Shard::of(&name, false),
+            shard: Ground::new("leasehold:", 0, false).shard(&name),
             name,
             redis,
             script: redis::Script::new(&format!("{CLOCK}{STEP_ALONE}")),

@@ -7,7 +7,7 @@ use super::pack::{Item, Items, Packer, garbled};
 use crate::claim::{Claim, Ending, Holder, LeaseId, Mode, Predecessor, Refresh, Stance};
 use crate::clock::Moment;
 use crate::engine::state::Answer;
-use crate::engine::{Eviction, Held, Last, Queued, Status, Target};
+use crate::engine::{Eviction, Held, Last, Loss, Queued, Status, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
@@ -266,6 +266,14 @@ pub(super) struct Answered {
 impl Answered {
     pub(super) fn answer(&self) -> Result<Answer> {
         answer(&self.packed)
+    }
+
+    /// Who took the lease away and why, if it was and nothing came since.
+    pub(super) fn evicted(&self) -> Option<Loss> {
+        let mut items = Item::unpack(&self.packed).ok()?.array().ok()?;
+        expect(&mut items, 6).ok()?;
+        let (actor, reason) = (items.text().ok()?, items.text().ok()?);
+        Some(Loss::Evicted { actor: actor.into(), reason: reason.into() })
     }
 
     /// The record that a claim has loaded, as it is packed.

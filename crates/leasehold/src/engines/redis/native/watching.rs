@@ -88,7 +88,7 @@ pub(super) struct Watching {
 impl Watching {
     pub(super) async fn start(engine: Arc<Inner>, scope: Scope) -> Result<Self> {
         let space = scope.namespace().clone();
-        let shards = Shard::all(&space, engine.link.is_cluster());
+        let shards = engine.ground.shards(&space);
         let channels: Vec<_> = shards.iter().map(Shard::changes).collect();
         for channel in &channels {
             engine.listen_on(channel).await?;

@@ -71,7 +71,7 @@ pub(super) async fn open(
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
     if let Err(error) = check(&options, link.is_cluster()) {
-        link.close().await;
+        link.close();
         return Err(error);
     }
     let profile = profile(&link, &options);

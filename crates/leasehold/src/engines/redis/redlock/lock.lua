@@ -10,7 +10,7 @@ local function draw()
   local last = redis.call('HGET', KEYS[3], ARGV[5])
   local floor = tonumber(ARGV[4])
   -- New, or lost: then the clock has to tell what is above all before.
-  if not last then floor = math.max(floor, time[1] * 1000000) end
+  if not last then floor = math.max(floor, tonumber(stamp)) end
   local number = digits(math.max(tonumber(last or 0) + 1, floor))
   redis.call('HSET', KEYS[3], ARGV[5], number)
   return number

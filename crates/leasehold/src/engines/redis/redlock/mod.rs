@@ -216,7 +216,7 @@ impl Node for Server {
     fn close(&self) -> BoxFuture<Result<()>> {
         let link = self.0.link.clone();
         Box::pin(async move {
-            link.close().await;
+            link.close();
             Ok(())
         })
     }

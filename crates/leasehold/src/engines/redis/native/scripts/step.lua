@@ -172,11 +172,12 @@ end
 
 -- Remembers how a lease ended. A reader that leaves repairs nothing: the next
 -- writer must still hear that the last one died.
-local function finish(seat, how, at, remark)
+local function finish(seat, how, at, actor, reason)
   for _, record in ipairs(seat[BOUND] or {}) do orphans[#orphans + 1] = record end
   local last = state[LAST]
   if seat[MODE] == READ and how == RELEASED and last and last[3] ~= RELEASED then return end
-  state[LAST] = { seat[LABEL], seat[FENCE], how, at, remark or false, max(LINGER, 2 * seat[TTL]) }
+  state[LAST] = { seat[LABEL], seat[FENCE], how, at, actor or false, max(LINGER, 2 * seat[TTL]),
+    reason or false, seat[ID] }
 end
 
 -- The queue -----------------------------------------------------------------
@@ -314,6 +315,13 @@ local function other(seat)
   return { OTHER_KIND, seat[MODE], seat[TAKE], seat[OF] }
 end
 
+-- Neither held nor queued. A holder that was told nothing hears who took it.
+local function gone(id)
+  local last = state[LAST]
+  if last and last[3] == EVICTED and last[8] == id then return { GONE, last[5], last[7] } end
+  return { GONE }
+end
+
 local function extend(seat, ttl)
   seat[EXPIRES] = max(seat[EXPIRES], now + ttl)
   seat[TTL] = max(seat[TTL], ttl)
@@ -365,7 +373,7 @@ verbs['r'] = function(verb)
     return { HELD, seat[EXPIRES] - now }
   end
   seat = waiter(verb[2])
-  if not seat then return { GONE } end
+  if not seat then return gone(verb[2]) end
   extend(seat, verb[3])
   put('w', seat)
   keep(seat)
@@ -425,7 +433,7 @@ verbs['e'] = function(verb)
   for _, seat in ipairs(holders()) do
     if everyone or seat[FENCE] == verb[2] or seat[ID] == verb[3] then
       remove_holder(seat)
-      finish(seat, EVICTED, now, 'by ' .. verb[4] .. ': ' .. verb[5])
+      finish(seat, EVICTED, now, verb[4], verb[5])
       tell(seat, { 2, seat[ID], verb[4], verb[5] })
       taken[#taken + 1] = shown(seat)
     end
@@ -443,7 +451,8 @@ verbs['i'] = function()
     local seat = id and fetch('w', id)
     if seat and seat[EXPIRES] > now then waiting[#waiting + 1] = shown(seat) end
   end
-  local ended = last and { last[1], last[2], last[3], now - last[4], last[5] }
+  local remark = last and last[5] and 'by ' .. last[5] .. ': ' .. last[7]
+  local ended = last and { last[1], last[2], last[3], now - last[4], remark or false }
   return { SHOWN, held, waiting, max(state[CLOSED] - now, 0), ended or false }
 end
 
