@@ -1,8 +1,8 @@
 //! Clients that contend for a few names, each with a fenced register behind it.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leasehold::{Guard, Locks, Mutex, Released};
@@ -26,29 +26,30 @@ pub(crate) struct Contest {
     clients: Vec<Locks>,
     workers: Vec<Worker>,
     stop: Arc<AtomicBool>,
+    complaint: Arc<OnceLock<String>>,
     folder: TempDir,
 }
 
 /// One task that locks, works and releases again and again.
 struct Worker {
     rounds: Arc<AtomicU32>,
-    task: JoinHandle<Checked>,
+    task: JoinHandle<()>,
 }
 
 impl Contest {
     pub(crate) async fn start(url: &str) -> Checked<Self> {
         let folder = TempDir::new()?;
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, complaint) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let (mut clients, mut workers) = (Vec::new(), Vec::new());
         for _ in 0..CLIENTS {
             let locks = leasehold::open(url).await?;
             for name in NAMES.iter().cycle().take(TASKS * NAMES.len()) {
                 let rival = Rival::new(&locks, name, folder.path())?;
-                workers.push(Worker::start(rival, Arc::clone(&stop)));
+                workers.push(Worker::start(rival, Arc::clone(&stop), Arc::clone(&complaint)));
             }
             clients.push(locks);
         }
-        Ok(Self { clients, workers, stop, folder })
+        Ok(Self { clients, workers, stop, complaint, folder })
     }
 
     /// Where a name's register is, for processes that take part.
@@ -66,15 +67,21 @@ impl Contest {
         rounds.min().unwrap_or(0)
     }
 
-    /// Whether everybody still takes part: nobody stops before it is told to.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.workers.iter().all(|worker| !worker.task.is_finished())
+    /// Why somebody does not take part any more: nobody should stop before it
+    /// is told to.
+    pub(crate) fn complaint(&self) -> Option<String> {
+        self.complaint.get().cloned()
     }
 
     /// Waits until everybody has had so many more rounds.
     pub(crate) async fn proceeds(&self, rounds: u32) -> Checked {
         let wanted = self.rounds() + rounds;
-        let enough = || async { Ok(self.rounds() >= wanted || !self.goes_on()) };
+        let enough = || async {
+            match self.complaint() {
+                None => Ok(self.rounds() >= wanted),
+                Some(complaint) => Err(complaint.into()),
+            }
+        };
         until("everybody gets in", enough).await
     }
 
@@ -83,7 +90,10 @@ impl Contest {
     pub(crate) async fn end(mut self) -> Checked<History> {
         self.stop.store(true, Ordering::Relaxed);
         for worker in self.workers.drain(..) {
-            tokio::time::timeout(BOUND, worker.task).await.map_err(|_| "a worker is stuck")???;
+            tokio::time::timeout(BOUND, worker.task).await.map_err(|_| "a worker is stuck")??;
+        }
+        if let Some(complaint) = self.complaint() {
+            return Err(complaint.into());
         }
         for name in NAMES {
             let idle = || async { Ok(!self.clients[0].status(name).await?.is_busy()) };
@@ -100,15 +110,17 @@ impl Contest {
 }
 
 impl Worker {
-    fn start(rival: Rival, stop: Arc<AtomicBool>) -> Self {
+    fn start(rival: Rival, stop: Arc<AtomicBool>, complaint: Arc<OnceLock<String>>) -> Self {
         let rounds = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&rounds);
         let task = tokio::spawn(async move {
             while !stop.load(Ordering::Relaxed) {
-                rival.round().await?;
+                if let Err(error) = rival.round().await {
+                    let _ = complaint.set(error.to_string());
+                    return;
+                }
                 counted.fetch_add(1, Ordering::Relaxed);
             }
-            Ok(())
         });
         Self { rounds, task }
     }

@@ -11,6 +11,7 @@ mod loss;
 mod names;
 mod pushes;
 mod refusals;
+mod slots;
 mod storm;
 
 use std::time::{Duration, Instant};

@@ -110,7 +110,7 @@ async fn a_server_that_is_loading_says_so() -> Checked {
     let many = "for i = 1, 2000 do redis.call('SET', i, string.rep('x', 100)) end";
     ask(&server, &["EVAL", many, "0"])?;
     let delay = |micros| ask(&server, &["CONFIG", "SET", "key-load-delay", micros]);
-    delay("50000")?;
+    delay("2000")?;
     let addr = server.addr();
     let loading = thread::spawn(move || reload(addr));
     let busy = || async { Ok(ask(&server, &["GET", "1"]).is_err()) };
