@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use leasehold_testkit::check;
+use leasehold_testkit::history::{History, Recorder};
+use leasehold_testkit::holder::{Holder, Orders};
 use leasehold_testkit::proxy::{Fault, Way};
 use leasehold_testkit::server::{Plan, Server, ask};
 
-use super::contest::Contest;
+use super::contest::{Contest, NAMES};
 use super::{BOUND, Checked, info, proxy};
 
 /// Waiters keep at it whatever happens.
@@ -81,6 +83,31 @@ async fn connections_killed_every_50_ms_keep_nobody_out() -> Checked {
     is_left_clean(&server)
 }
 
+/// The same with processes among the rivals, which are killed as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_killed_amid_killed_connections_block_nobody_for_long() -> Checked {
+    let server = Server::redis()?;
+    let contest = Contest::start(&url(&server)).await?;
+    let recorder = Recorder::open(contest.history())?;
+    let orders = Orders::new(&url(&server), NAMES[0]).ttl(Duration::from_secs(2));
+    let orders = orders.history(contest.history()).register(contest.register(NAMES[0]));
+    let mut holders = Vec::new();
+    for _ in 0..2 {
+        holders.push(Holder::spawn(orders.clone().rounds(u32::MAX))?);
+    }
+    for holder in &mut holders {
+        holder.granted()?;
+    }
+    let kill = || ask(&server, &["CLIENT", "KILL", "TYPE", "normal"]).map(drop).map_err(Into::into);
+    for mut holder in holders {
+        shake(&contest, 5, Duration::from_millis(50), kill).await?;
+        recorder.kill(holder.pid());
+        holder.kill()?;
+    }
+    contest.proceeds(3).await?;
+    Ok(check::all(&contest.end().await?)?)
+}
+
 /// Replies are lost after the server has acted: nobody is locked out by a
 /// grant of its own that it never heard of.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -101,7 +128,7 @@ async fn lost_replies_lock_nobody_out() -> Checked {
 }
 
 /// Kills the server and starts it again, a few times.
-async fn restarts(plan: Plan) -> Checked<leasehold_testkit::history::History> {
+async fn restarts(plan: Plan) -> Checked<History> {
     let mut server = Server::start(plan)?;
     let contest = Contest::start(&url(&server)).await?;
     for _ in 0..3 {
