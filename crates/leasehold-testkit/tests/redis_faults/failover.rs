@@ -171,31 +171,3 @@ async fn works(locks: &Locks) -> Checked {
     locks.mutex("n").ttl(LONG).lock().within(BOUND).await?.release().await?;
     Ok(())
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[allow(clippy::print_stdout)]
-async fn probe() -> Checked {
-    let mut fleet = Fleet::watched(2)?;
-    let url = format!("{}?replicas=1&retry=none", fleet.url());
-    let one = leasehold::open(&url).await?;
-    let mut events = one.events();
-    let guard = one.mutex("kept").ttl(LONG).lock().await?;
-    let start = std::time::Instant::now();
-    tokio::spawn(async move { while let Some(e) = events.next().await { println!("{:?} event {e:?}", start.elapsed()); } });
-    let old = fleet.kill_primary()?;
-    let mut last = String::new();
-    while start.elapsed().as_secs() < 12 {
-        let mut now = String::new();
-        for (at, server) in fleet.servers().iter().enumerate() {
-            if at == old { continue; }
-            let stats = ask(server, &["INFO", "everything"]).unwrap_or_default();
-            for line in stats.lines().filter(|l| l.starts_with("cmdstat_client|kill") || l.starts_with("role:") || l.starts_with("cmdstat_slaveof")|| l.starts_with("cmdstat_replicaof")) {
-                now += &format!(" {at}:{}", line.split(",usec").next().unwrap_or(""));
-            }
-        }
-        if now != last { println!("{:?}{now}", start.elapsed()); last = now; }
-        if let Err(e) = guard.extend(LONG).await { println!("{:?} extend {e}", start.elapsed()); }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    Ok(())
-}

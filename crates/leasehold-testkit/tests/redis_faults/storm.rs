@@ -83,13 +83,15 @@ async fn connections_killed_every_50_ms_keep_nobody_out() -> Checked {
     is_left_clean(&server)
 }
 
-/// The same with processes among the rivals, which are killed as well.
+/// The same with processes among the rivals, which are killed as well. Nobody
+/// tells a waiter that the holder has died; it looks when it renews its place.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_killed_amid_killed_connections_block_nobody_for_long() -> Checked {
     let server = Server::redis()?;
-    let contest = Contest::start(&url(&server)).await?;
+    let ttl = Duration::from_secs(3);
+    let contest = Contest::start_with(&url(&server), ttl).await?;
     let recorder = Recorder::open(contest.history())?;
-    let orders = Orders::new(&url(&server), NAMES[0]).ttl(Duration::from_secs(2));
+    let orders = Orders::new(&url(&server), NAMES[0]).ttl(ttl);
     let orders = orders.history(contest.history()).register(contest.register(NAMES[0]));
     let mut holders = Vec::new();
     for _ in 0..2 {
