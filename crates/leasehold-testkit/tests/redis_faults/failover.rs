@@ -134,6 +134,22 @@ fn is_guarded(first: &Guard, second: &Guard) -> Checked {
     Ok(check::register(&register.accesses()?)?)
 }
 
+/// R15: the primary was cut off and replaced, but lives. Whoever still talks to
+/// it holds what another holds at the new one; the register knows who came
+/// later.
+#[tokio::test]
+async fn an_old_primary_that_still_grants_is_refused_at_the_register() -> Checked {
+    let mut torn = Torn::new().await?;
+    torn.cut();
+    ask(&torn.fleet.servers()[1], &["REPLICAOF", "NO", "ONE"])?;
+    let open = |at: usize, torn: &mut Torn| leasehold::open(torn.fleet.servers()[at].url());
+    let (old, new) = (open(0, &mut torn).await?, open(1, &mut torn).await?);
+    let first = old.mutex("n").ttl(LONG).lock().await?;
+    let second = new.mutex("n").ttl(LONG).lock().await?;
+    first.check()?;
+    is_guarded(&first, &second)
+}
+
 /// R6: what `?replicas=1` does about it. Nobody is granted what only the
 /// primary knows; what the primary granted is given back.
 #[tokio::test]
