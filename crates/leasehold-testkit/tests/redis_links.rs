@@ -79,11 +79,13 @@ async fn hands_over(holder: &Locks, waiter: &Locks, name: &str) -> Checked {
 #[tokio::test]
 async fn sentinels_promote_a_replica_and_the_lease_lives_on() -> Checked {
     let mut fleet = Fleet::watched(2)?;
-    let url = format!("{}?replicas=2&retry=forever:50ms", fleet.url());
+    let url = format!("{}?retry=forever:50ms", fleet.url());
     let (one, two) = (open(&url).await?, open(&url).await?);
+    // Whoever takes over has to know; it will have a replica less itself.
+    let careful = open(&format!("{url}&replicas=2")).await?;
     let mut events = one.events();
     sees(&mut events, &[ConnectionState::Connected]).await;
-    let guard = one.mutex("kept").ttl(TTL).lock().await?;
+    let guard = careful.mutex("kept").ttl(TTL).lock().await?;
     let old = fleet.kill_primary()?;
     sees(&mut events, &[ConnectionState::Suspended, ConnectionState::Reconnected]).await;
     assert_ne!(fleet.primary()?, old);
@@ -98,15 +100,17 @@ async fn sentinels_promote_a_replica_and_the_lease_lives_on() -> Checked {
 #[tokio::test]
 async fn a_cluster_survives_its_primary() -> Checked {
     let mut fleet = Fleet::cluster()?;
-    let url = format!("{}?replicas=1&retry=forever:50ms", fleet.url());
+    let url = format!("{}?retry=forever:50ms", fleet.url());
     let (one, two) = (open(&url).await?, open(&url).await?);
+    // Whoever takes over has to know; it will have a replica less itself.
+    let careful = open(&format!("{url}&replicas=1")).await?;
     for name in 0..20 {
         works(&one, &name.to_string()).await?;
     }
     hands_over(&one, &two, "before").await?;
     let mut events = one.events();
     sees(&mut events, &[ConnectionState::Connected]).await;
-    let guard = one.mutex("kept").ttl(TTL).lock().await?;
+    let guard = careful.mutex("kept").ttl(TTL).lock().await?;
     let (at, _) = home_of(&mut fleet, "kept")?;
     fleet.servers()[at].kill()?;
     fleet.await_successor(at)?;
