@@ -223,8 +223,9 @@ impl Inner {
         let mut verdict = answered.answer()?.into_verdict(answered.sent_at);
         match &mut verdict {
             Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {
+                let left = busy.recheck_in.unwrap_or_default();
                 self.waits.place(id, String::new);
-                busy.recheck_in = Some(self.waits.in_vain(id, SPIN));
+                busy.recheck_in = Some(self.waits.in_vain(id, SPIN, left));
             }
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {}
             Ok(Verdict::Granted(grant)) => {
