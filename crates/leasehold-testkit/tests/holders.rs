@@ -54,7 +54,7 @@ fn gather() -> Result<Vec<Trial>, String> {
         let _ = writeln!(stderr(), "narrowed on purpose: only {}", names.join(", "));
     }
     let mut trials = Vec::new();
-    for engine in EngineUnderTest::ALL {
+    for engine in EngineUnderTest::ALL.into_iter().filter(|engine| !engine.is_deployment()) {
         let chosen = EngineUnderTest::chosen()?.iter().any(|it| it.name() == engine.name());
         let profile = engine.profile().map_err(|why| format!("{}: {why}", engine.name()))?;
         if profile.reach > Reach::Process && profile.order == Order::Fifo {

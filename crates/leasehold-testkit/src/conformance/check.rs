@@ -90,6 +90,12 @@ impl Check {
         (self.applies)(profile) && !(self.queue && profile.scheme == "quorum")
     }
 
+    /// What it is about.
+    #[must_use]
+    pub const fn subject(&self) -> &'static str {
+        self.subject
+    }
+
     /// `subject::sentence`.
     #[must_use]
     pub fn name(&self) -> String {

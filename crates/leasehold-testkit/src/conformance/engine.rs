@@ -2,38 +2,68 @@
 
 use leasehold::Profile;
 
-use super::check::{Outcome, runtime};
+use super::check::{Check, Outcome, runtime};
+use super::recipe::Recipe;
 use super::store::Store;
 use crate::narrow;
+
+/// What a further deployment of an engine is checked for: what depends on the
+/// way to the servers. The rest is the same code and was checked on one server.
+const DEPLOYMENT: &[&str] =
+    &["exclusion", "waiting", "fences", "verbs", "modes", "records", "residue"];
 
 /// An engine, and how to make a fresh store of it.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineUnderTest {
     name: &'static str,
     store: fn() -> Outcome<Store>,
+    /// The subjects it is checked for, over the mutex alone; `None` for the
+    /// whole suite over every recipe.
+    subjects: Option<&'static [&'static str]>,
 }
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 11] = [
-        Self { name: "memory", store: Store::memory },
-        Self { name: "quorum", store: Store::quorum },
-        Self { name: "quorum-redlock3", store: || Store::redlock(3) },
-        Self { name: "quorum-redlock5", store: || Store::redlock(5) },
-        Self { name: "redis", store: || Store::redis("") },
-        Self { name: "redis-spin", store: || Store::redis("wake=spin") },
-        Self { name: "redis-string", store: || Store::redis("layout=string&key=lock:{name}") },
-        Self { name: "redis-redisson", store: || Store::redis("layout=redisson") },
-        Self {
-            name: "redis-redisson-fair",
-            store: || Store::redis("layout=redisson&kind=fair&fair_wait=3s"),
-        },
-        Self {
-            name: "redis-redisson-fenced",
-            store: || Store::redis("layout=redisson&kind=fenced"),
-        },
-        Self { name: "sqlite", store: Store::sqlite },
+    pub const ALL: [Self; 14] = [
+        Self::new("memory", Store::memory),
+        Self::new("quorum", Store::quorum),
+        Self::new("quorum-redlock3", || Store::redlock(3)),
+        Self::new("quorum-redlock5", || Store::redlock(5)),
+        Self::new("redis", || Store::redis("")),
+        Self::new("redis-spin", || Store::redis("wake=spin")),
+        Self::new("redis-string", || Store::redis("layout=string&key=lock:{name}")),
+        Self::new("redis-redisson", || Store::redis("layout=redisson")),
+        Self::new("redis-redisson-fair", || {
+            Store::redis("layout=redisson&kind=fair&fair_wait=3s")
+        }),
+        Self::new("redis-redisson-fenced", || Store::redis("layout=redisson&kind=fenced")),
+        Self::deployment("redis-tls", Store::redis_tls),
+        Self::deployment("redis-sentinel", Store::redis_sentinel),
+        Self::deployment("redis-cluster", Store::redis_cluster),
+        Self::new("sqlite", Store::sqlite),
     ];
+
+    const fn new(name: &'static str, store: fn() -> Outcome<Store>) -> Self {
+        Self { name, store, subjects: None }
+    }
+
+    const fn deployment(name: &'static str, store: fn() -> Outcome<Store>) -> Self {
+        Self { name, store, subjects: Some(DEPLOYMENT) }
+    }
+
+    /// Whether this is another way to an engine that is in the list as well.
+    #[must_use]
+    pub const fn is_deployment(&self) -> bool {
+        self.subjects.is_some()
+    }
+
+    /// Whether it is given this check, with this recipe in the role of a mutex.
+    #[must_use]
+    pub fn takes(&self, check: &Check, recipe: Recipe) -> bool {
+        self.subjects.is_none_or(|subjects| {
+            subjects.contains(&check.subject()) && recipe == Recipe::Mutex
+        })
+    }
 
     /// Its word: URL scheme, feature and doc page.
     #[must_use]

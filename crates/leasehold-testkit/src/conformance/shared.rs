@@ -1,10 +1,10 @@
-//! Servers that many stores share, each in a database of its own.
+//! Servers that many stores share, each in a database or with keys of its own.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::server::{Plan, Server, ServerError};
+use crate::server::{Fleet, Plan, Server, ServerError, ask};
 
 /// A server that can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,9 +13,30 @@ pub(super) enum Kind {
     Redis,
     /// One of several that know nothing of each other.
     Node(usize),
+    /// A Redis that wants a password and TLS.
+    Tls,
+    /// A primary with a replica, under sentinels.
+    Sentinels,
+    /// Three primaries with a replica each.
+    Cluster,
 }
 
-static SERVERS: Mutex<Option<HashMap<Kind, Server>>> = Mutex::new(None);
+/// What was started.
+enum Started {
+    Server(Server),
+    Fleet(Fleet),
+}
+
+impl Started {
+    fn url(&self) -> String {
+        match self {
+            Self::Server(server) => server.url(),
+            Self::Fleet(fleet) => fleet.url(),
+        }
+    }
+}
+
+static SERVERS: Mutex<Option<HashMap<Kind, Started>>> = Mutex::new(None);
 
 /// The URL of the server of this kind, which is started if there is none.
 pub(super) fn url(kind: Kind) -> Result<String, ServerError> {
@@ -27,10 +48,25 @@ pub(super) fn url(kind: Kind) -> Result<String, ServerError> {
     Ok(servers[&kind].url())
 }
 
-fn start(kind: Kind) -> Result<Server, ServerError> {
+fn start(kind: Kind) -> Result<Started, ServerError> {
+    let server = |plan| Server::start(plan).map(Started::Server);
     match kind {
-        Kind::Redis | Kind::Node(_) => Server::start(Plan::redis().args(["--databases", "10000"])),
+        Kind::Redis | Kind::Node(_) => server(Plan::redis().args(["--databases", "10000"])),
+        Kind::Tls => server(Plan::redis_tls().password("pw")),
+        Kind::Sentinels => calm(Fleet::watched(1)?),
+        Kind::Cluster => calm(Fleet::cluster()?),
     }
+}
+
+/// Nobody dies here, and a busy machine must not look like it.
+fn calm(mut fleet: Fleet) -> Result<Started, ServerError> {
+    for sentinel in fleet.sentinels() {
+        ask(sentinel, &["SENTINEL", "SET", "main", "down-after-milliseconds", "60000"])?;
+    }
+    for server in fleet.servers() {
+        ask(server, &["CONFIG", "SET", "cluster-node-timeout", "60000"])?;
+    }
+    Ok(Started::Fleet(fleet))
 }
 
 /// A number that no other store of this process has.
@@ -44,6 +80,6 @@ pub fn end_servers() {
     drop(servers().take());
 }
 
-fn servers() -> MutexGuard<'static, Option<HashMap<Kind, Server>>> {
+fn servers() -> MutexGuard<'static, Option<HashMap<Kind, Started>>> {
     SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -72,6 +72,40 @@ impl Store {
         })
     }
 
+    /// Keys of its own on a Redis with a password behind TLS.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn redis_tls() -> Outcome<Self> {
+        Self::prefixed(shared::Kind::Tls)
+    }
+
+    /// Keys of its own on a primary that sentinels watch over.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn redis_sentinel() -> Outcome<Self> {
+        Self::prefixed(shared::Kind::Sentinels)
+    }
+
+    /// Keys of its own in a cluster, which has no databases.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn redis_cluster() -> Outcome<Self> {
+        Self::prefixed(shared::Kind::Cluster)
+    }
+
+    fn prefixed(kind: shared::Kind) -> Outcome<Self> {
+        let url = shared::url(kind)?;
+        let sign = if url.contains('?') { '&' } else { '?' };
+        let way = Way::Url(format!("{url}{sign}prefix=store{}:", shared::number()));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
+    }
+
     /// A quorum of three files of its own.
     ///
     /// # Errors

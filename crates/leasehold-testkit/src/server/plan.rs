@@ -59,7 +59,13 @@ impl Plan {
     /// A Redis that lets nobody in without this password.
     #[must_use]
     pub fn redis_password(password: &str) -> Self {
-        let mut plan = Self::redis().args(["--requirepass", password]);
+        Self::redis().password(password)
+    }
+
+    /// The same Redis, with this password.
+    #[must_use]
+    pub fn password(self, password: &str) -> Self {
+        let mut plan = self.args(["--requirepass", password]);
         plan.extras.login = Some((String::new(), password.to_owned()));
         plan
     }

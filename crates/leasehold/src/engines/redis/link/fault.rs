@@ -96,10 +96,14 @@ fn meaning(code: &str, detail: &str) -> (ErrorKind, &'static str) {
     row.map_or((Unexpected, "the server did not understand a request"), |row| (row.1, row.2))
 }
 
-/// Before Redis 7 an error in a script hides its code in the text.
+/// An error in a script may hide its code in the text.
 fn inner(code: &str, detail: &str) -> Option<&'static Row> {
     if code != "ERR" || !in_script(detail) {
         return None;
+    }
+    // Redis 7.0 gives no code to what an ACL forbids in a script.
+    if detail.starts_with("The user executing the script") {
+        return CODES.iter().find(|row| row.0 == "NOPERM");
     }
     let mut words = detail.split([' ', ':', '-']);
     words.find_map(|word| CODES.iter().find(|row| row.0 == word))
@@ -168,6 +172,8 @@ mod tests {
         assert_eq!(in_script("WRONGTYPE Operation against"), (Invalid, Outcome::Unknown));
         assert_eq!(in_script("ERR wrong number of args"), (Unexpected, Outcome::Unknown));
         assert_eq!(in_script("READONLY You can't write"), (Unavailable, Outcome::NotApplied));
+        let forbidden = "ERR The user executing the script can't run this command or subcommand";
+        assert_eq!(in_script(forbidden), (Denied, Outcome::Unknown));
         let old = "ERR Error running script (call to f_7b0): @user_script:1: WRONGTYPE Operation";
         assert_eq!(judged(old), (Invalid, Outcome::Unknown));
     }

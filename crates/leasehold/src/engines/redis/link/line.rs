@@ -149,13 +149,13 @@ impl Keeper {
     async fn keep(self, dial: Dial) {
         let mut pause = PAUSE;
         loop {
-            let born = self.clock.now();
-            match dial().await {
+            let stood = match dial().await {
                 Ok(wire) => self.stand(wire).await,
                 Err(error) => self.fail(error),
-            }
-            // One that breaks at once is no reason for haste.
-            if self.clock.now().since(born) > LONGEST {
+            };
+            // One that breaks at once is no reason for haste; one that stood for
+            // longer than it was waited for is.
+            if stood > pause {
                 pause = PAUSE;
             }
             let jittered = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
@@ -164,18 +164,21 @@ impl Keeper {
         }
     }
 
-    /// From the moment the connection stands until it does not.
-    async fn stand(&self, wire: Wire) {
+    /// From the moment the connection stands until it does not; how long.
+    async fn stand(&self, wire: Wire) -> Duration {
+        let born = self.clock.now();
         self.state.send_replace(State::Up(wire.clone()));
         (self.tell)(true);
         self.look_after(&wire).await;
         self.state.send_replace(State::Down(None));
         (self.tell)(false);
+        self.clock.now().since(born)
     }
 
-    fn fail(&self, error: Error) {
+    fn fail(&self, error: Error) -> Duration {
         self.state.send_replace(State::Down(Some(error)));
         (self.tell)(false);
+        Duration::ZERO
     }
 
     async fn look_after(&self, wire: &Wire) {

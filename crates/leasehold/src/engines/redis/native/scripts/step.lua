@@ -123,14 +123,23 @@ local function holder(id)
   return state[COUNT] > 0 and fetch('h', id) or nil
 end
 
+-- Counts the holders that are there: details may have been evicted, or deleted
+-- by an operator, and who is in no details holds nothing.
+local function recount()
+  local found, used = shared(), 0
+  for _, seat in ipairs(found) do used = used + seat[TAKE] end
+  state[COUNT], state[USED], changed = #found, used, true
+  return found
+end
+
 -- Oldest holder; found again only if it has gone and somebody asks.
 local function eldest()
   if state[SOLE] then return state[SOLE] end
   if state[COUNT] == 0 then return nil end
   local seat = state[ELDEST] and fetch('h', state[ELDEST])
   if not seat then
-    seat = shared()[1]
-    state[ELDEST], changed = seat[ID], true
+    seat = recount()[1]
+    state[ELDEST] = seat and seat[ID]
   end
   return seat
 end
@@ -249,7 +258,7 @@ local function expire()
   end
   if state[COUNT] == 0 or state[SOONEST] > now then return end
   local soonest, over = math.huge, {}
-  for _, seat in ipairs(shared()) do
+  for _, seat in ipairs(recount()) do
     if seat[EXPIRES] <= now then over[#over + 1] = seat else soonest = min(soonest, seat[EXPIRES]) end
   end
   table.sort(over, function(a, b)

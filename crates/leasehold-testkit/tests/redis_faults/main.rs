@@ -1,0 +1,57 @@
+//! What can go wrong with a Redis, each as it really happens: R1 to R18 of the
+//! fault catalogue, on the native layout.
+
+// These tests wait for real processes; see the same line in the crate.
+#![allow(clippy::disallowed_methods)]
+
+mod acl;
+mod contest;
+mod failover;
+mod loss;
+mod names;
+mod pushes;
+mod refusals;
+mod slots;
+mod storm;
+
+use std::time::{Duration, Instant};
+
+use leasehold_testkit::proxy::FaultProxy;
+use leasehold_testkit::server::{Server, ServerError, ask};
+
+type Checked<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// A bound for what will happen; no test passes by waiting it out.
+const BOUND: Duration = Duration::from_secs(60);
+/// Outlasts every fault here: whoever is waited for this long is stuck.
+const LONG: Duration = Duration::from_secs(600);
+
+/// Waits for what must come.
+async fn until<F>(what: &str, mut done: impl FnMut() -> F) -> Checked
+where
+    F: Future<Output = Checked<bool>>,
+{
+    let end = Instant::now() + BOUND;
+    while !done().await? {
+        if Instant::now() > end {
+            return Err(format!("it never happened: {what}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+/// A field of `INFO`, as a number; 0 if it is not there.
+fn info(server: &Server, section: &str, field: &str) -> Result<u64, ServerError> {
+    let info = ask(server, &["INFO", section])?;
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
+    Ok(line.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
+}
+
+/// A proxy in front of a server. It has a runtime of its own, which no other
+/// may start.
+fn proxy(server: &Server) -> Checked<FaultProxy> {
+    let addr = server.addr();
+    let started = std::thread::spawn(move || FaultProxy::to(addr)).join();
+    Ok(started.map_err(|_| "the proxy did not start")??)
+}
