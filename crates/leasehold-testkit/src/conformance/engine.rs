@@ -33,9 +33,7 @@ impl EngineUnderTest {
         Self::new("redis-spin", || Store::redis("wake=spin")),
         Self::new("redis-string", || Store::redis("layout=string&key=lock:{name}")),
         Self::new("redis-redisson", || Store::redis("layout=redisson")),
-        Self::new("redis-redisson-fair", || {
-            Store::redis("layout=redisson&kind=fair&fair_wait=3s")
-        }),
+        Self::new("redis-redisson-fair", || Store::redis("layout=redisson&kind=fair&fair_wait=3s")),
         Self::new("redis-redisson-fenced", || Store::redis("layout=redisson&kind=fenced")),
         Self::deployment("redis-tls", Store::redis_tls),
         Self::deployment("redis-sentinel", Store::redis_sentinel),
@@ -60,9 +58,8 @@ impl EngineUnderTest {
     /// Whether it is given this check, with this recipe in the role of a mutex.
     #[must_use]
     pub fn takes(&self, check: &Check, recipe: Recipe) -> bool {
-        self.subjects.is_none_or(|subjects| {
-            subjects.contains(&check.subject()) && recipe == Recipe::Mutex
-        })
+        self.subjects
+            .is_none_or(|subjects| subjects.contains(&check.subject()) && recipe == Recipe::Mutex)
     }
 
     /// Its word: URL scheme, feature and doc page.

@@ -1,6 +1,7 @@
 //! Servers that many stores share, each in a database or with keys of its own.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -41,11 +42,11 @@ static SERVERS: Mutex<Option<HashMap<Kind, Started>>> = Mutex::new(None);
 /// The URL of the server of this kind, which is started if there is none.
 pub(super) fn url(kind: Kind) -> Result<String, ServerError> {
     let mut servers = servers();
-    let servers = servers.get_or_insert_default();
-    if !servers.contains_key(&kind) {
-        servers.insert(kind, start(kind)?);
-    }
-    Ok(servers[&kind].url())
+    let started = match servers.get_or_insert_default().entry(kind) {
+        Entry::Occupied(there) => there.into_mut(),
+        Entry::Vacant(room) => room.insert(start(kind)?),
+    };
+    Ok(started.url())
 }
 
 fn start(kind: Kind) -> Result<Started, ServerError> {

@@ -37,14 +37,21 @@ struct Worker {
 }
 
 impl Contest {
+    /// With leases that outlast it, so that whoever is left behind blocks a name
+    /// for all to see.
     pub(crate) async fn start(url: &str) -> Checked<Self> {
+        Self::start_with(url, LONG).await
+    }
+
+    /// With leases of this ttl.
+    pub(crate) async fn start_with(url: &str, ttl: Duration) -> Checked<Self> {
         let folder = TempDir::new()?;
         let (stop, complaint) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let (mut clients, mut workers) = (Vec::new(), Vec::new());
         for _ in 0..CLIENTS {
             let locks = leasehold::open(url).await?;
             for name in NAMES.iter().cycle().take(TASKS * NAMES.len()) {
-                let rival = Rival::new(&locks, name, folder.path())?;
+                let rival = Rival::new(&locks, name, ttl, folder.path())?;
                 workers.push(Worker::start(rival, Arc::clone(&stop), Arc::clone(&complaint)));
             }
             clients.push(locks);
@@ -135,10 +142,10 @@ struct Rival {
 }
 
 impl Rival {
-    fn new(locks: &Locks, name: &'static str, folder: &Path) -> Checked<Self> {
+    fn new(locks: &Locks, name: &'static str, ttl: Duration, folder: &Path) -> Checked<Self> {
         let recorder = Recorder::open(history(folder))?;
         let register = Register::open(register(folder, name))?;
-        Ok(Self { name, mutex: locks.mutex(name).ttl(LONG), recorder, register })
+        Ok(Self { name, mutex: locks.mutex(name).ttl(ttl), recorder, register })
     }
 
     /// An error of the lock ends the contest: who waits has to go on waiting.

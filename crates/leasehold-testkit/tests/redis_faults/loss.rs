@@ -6,6 +6,7 @@ use std::time::Duration;
 use leasehold::engine::Severity;
 use leasehold::{Guard, Locks, Standing};
 use leasehold_testkit::Register;
+use leasehold_testkit::holder::{Hold, Holder, Orders};
 use leasehold_testkit::server::{Plan, Server, ask};
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -141,4 +142,27 @@ async fn a_lease_ends_while_the_server_stands_still() -> Checked {
     assert!(!server.answers(), "the fault did not bite");
     server.resume()?;
     is_succeeded(&guard, &two).await
+}
+
+/// A holder dies that came after the waiter had looked, with a much shorter
+/// lease than the one the waiter saw. Its end counts, not the waiter's own ttl.
+#[tokio::test]
+async fn a_dead_holder_with_a_short_lease_lets_patient_waiters_in() -> Checked {
+    let server = Server::redis()?;
+    let (one, two) = (open(&server).await?, open(&server).await?);
+    let guard = one.mutex("n").ttl(LONG).lock().await?;
+    let queued = async |count| {
+        let waiters = || async { Ok(one.status("n").await?.waiters.len() == count) };
+        until("it queues", waiters).await
+    };
+    let orders = Orders::new(&server.url(), "n").ttl(SHORT).hold(Hold::UntilTold);
+    let mut holder = Holder::spawn(orders)?;
+    queued(1).await?;
+    let waiting = tokio::spawn(two.mutex("n").ttl(LONG).lock().within(BOUND).into_future());
+    queued(2).await?;
+    guard.release().await?;
+    let fence = holder.granted()?;
+    holder.kill()?;
+    assert!(waiting.await??.fence() > fence);
+    Ok(())
 }

@@ -1,5 +1,26 @@
-//! What can go wrong with a Redis, each as it really happens: R1 to R18 of the
-//! fault catalogue, on the native layout.
+//! What can go wrong with a Redis, each as it really happens, on the native
+//! layout. The tests name the faults by these numbers:
+//!
+//! | | fault | file |
+//! |---|---|---|
+//! | R1 | a lease is evicted for want of memory | `loss` |
+//! | R2 | the server refuses: memory, disk, replicas, a long script, loading | `refusals` |
+//! | R3 | everything is flushed; an operator deletes a key | `loss` |
+//! | R4 | scripts are forgotten | `storm` |
+//! | R5 | a restart forgets | `loss`, `storm` |
+//! | R6 | a successor never heard of a lease | `failover` |
+//! | R7 | all clients go on after a failover | `failover` |
+//! | R8 | the primary becomes a replica | `refusals` |
+//! | R9 | requests go to the wrong server | `failover` |
+//! | R10 | a slot moves | `slots` |
+//! | R11 | keys of different slots | `names` |
+//! | R12 | a cluster is down | `refusals` |
+//! | R13 | a wake-up is lost | `pushes` |
+//! | R14 | the connection for pushes dies | `pushes`, `storm` |
+//! | R15 | an old primary still grants | `failover` |
+//! | R16 | connections are killed or closed | `pushes`, `storm` |
+//! | R17 | the server stands still | `loss` |
+//! | R18 | names that mean something to a server | `names` |
 
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]

@@ -7,7 +7,8 @@ use super::{BOUND, Checked, LONG};
 
 /// Braces, patterns, quotes, our own separators, and the longest there is.
 fn names() -> Vec<String> {
-    let odd = ["a{b}c", "{}", "{}x", "}{", "{", "{default}", "*", "a:b", "'\"`", "\\r\\n", "\u{1f512}"];
+    let odd =
+        ["a{b}c", "{}", "{}x", "}{", "{", "{default}", "*", "a:b", "'\"`", "\\r\\n", "\u{1f512}"];
     odd.into_iter().map(str::to_owned).chain([("{".repeat(NAME_MAX))]).collect()
 }
 

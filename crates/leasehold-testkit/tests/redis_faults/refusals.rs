@@ -104,7 +104,8 @@ fn endless(addr: std::net::SocketAddr) -> redis::RedisResult<()> {
 /// R2: the server reads its data.
 #[tokio::test]
 async fn a_server_that_is_loading_says_so() -> Checked {
-    let slow = ["--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024"];
+    let slow =
+        ["--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024"];
     let server = Server::start(Plan::redis().args(slow))?;
     let (hasty, patient) = hasty_and_patient(&server.url()).await?;
     let many = "for i = 1, 2000 do redis.call('SET', i, string.rep('x', 100)) end";

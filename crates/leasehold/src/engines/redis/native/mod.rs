@@ -17,6 +17,7 @@ mod watching;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -41,6 +42,10 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
+
+/// How long a waiter goes without a look. The name may have come to somebody
+/// with a shorter lease, and if that one dies nobody tells.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Locks in Redis, in our own layout.
 #[derive(Debug, Clone)]
@@ -227,7 +232,9 @@ impl Inner {
                 self.waits.place(id, String::new);
                 busy.recheck_in = Some(self.waits.in_vain(id, SPIN, left));
             }
-            Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {}
+            Ok(Verdict::Busy(Busy { place: Some(_), recheck_in, .. })) => {
+                *recheck_in = recheck_in.map(|recheck_in| recheck_in.min(LOOK));
+            }
             Ok(Verdict::Granted(grant)) => {
                 self.check_replicas(&answered)?;
                 self.forget(id);
