@@ -38,7 +38,7 @@ fn bad_values_say_what_is_right() {
     run(&["x", "--shared", "--permits", "1/2"]).says("cannot be used with");
     run(&["x", "y", "--shared"]).says("take one name; several are mutexes");
     run(&["x", "--namespace", "a b"]).says("invalid namespace \"a b\"");
-    run(&["x", "--engine", "sqlitee:/x"]).says("memory:, sqlite:");
+    run(&["x", "--engine", "sqlitee:/x"]).says("memory:, quorum: or redlock:, redis: or rediss:");
     run(&["x", "--engine", "memory:?ttl=3"]).says("valid options: namespace");
 }
 

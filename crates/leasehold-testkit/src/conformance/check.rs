@@ -46,6 +46,8 @@ pub struct Check {
     subject: &'static str,
     sentence: &'static str,
     applies: fn(&Profile) -> bool,
+    /// Whether it has to see who waits.
+    queue: bool,
     recipes: &'static [Recipe],
     body: fn(Store) -> BoxFuture<Outcome>,
 }
@@ -57,12 +59,18 @@ impl Check {
         body: fn(Store) -> BoxFuture<Outcome>,
     ) -> Self {
         let subject = module.rsplit("::").next().unwrap_or(module);
-        Self { subject, sentence, applies: |_| true, recipes: &[Recipe::Mutex], body }
+        Self { subject, sentence, applies: |_| true, queue: false, recipes: &[Recipe::Mutex], body }
     }
 
     /// The same check, for engines that promise this.
     pub(super) const fn when(self, applies: fn(&Profile) -> bool) -> Self {
         Self { applies, ..self }
+    }
+
+    /// The same check, which has to see who waits. A majority keeps no queue:
+    /// its waiters ask again and are nowhere to be seen.
+    pub(super) const fn of_a_queue(self) -> Self {
+        Self { queue: true, ..self }
     }
 
     /// The same check, over all of these in the role of a mutex.
@@ -79,7 +87,7 @@ impl Check {
     /// Whether an engine with this profile must pass it.
     #[must_use]
     pub fn applies_to(&self, profile: &Profile) -> bool {
-        (self.applies)(profile)
+        (self.applies)(profile) && !(self.queue && profile.scheme == "quorum")
     }
 
     /// What it is about.

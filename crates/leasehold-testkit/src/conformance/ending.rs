@@ -17,7 +17,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(the_last_handle_waits_for_the_release).over(&Recipe::ALL),
         check!(a_guard_outlives_its_handle).over(&Recipe::ALL),
         check!(shutdown_releases_what_is_held).over(&Recipe::ALL),
-        check!(shutdown_ends_what_waits).over(&Recipe::ALL),
+        check!(shutdown_ends_what_waits).of_a_queue().over(&Recipe::ALL),
         check!(use_after_shutdown_is_a_clear_error),
         check!(shutdown_leaves_other_clients_alone),
     ]

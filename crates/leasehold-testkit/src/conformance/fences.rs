@@ -4,7 +4,7 @@ use leasehold::engine::profile::{Fencing, Reach, Survives};
 use leasehold::engine::{Eviction, Target};
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{SHORT, locked};
+use super::patience::{BRIEF, SHORT, locked};
 use super::recipe::{Client, Recipe};
 use super::store::Store;
 use crate::holder::{Hold, Holder, Orders};
@@ -105,7 +105,7 @@ async fn fences_grow_across_a_killed_process(store: Store) -> Outcome {
     let url = store.url().ok_or("no way in for another process")?.to_owned();
     let mut last = 0;
     for _ in 0..4 {
-        let orders = Orders::new(&url, "n").hold(Hold::UntilTold);
+        let orders = Orders::new(&url, "n").ttl(BRIEF).hold(Hold::UntilTold);
         let fence = tokio::task::spawn_blocking(|| -> Outcome<u64> {
             let mut holder = Holder::spawn(orders)?;
             let fence = holder.granted()?;

@@ -11,7 +11,7 @@ use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(a_name_shows_who_holds_and_who_waits),
+        check!(a_name_shows_who_holds_and_who_waits).of_a_queue(),
         check!(an_unknown_name_is_free),
         check!(a_listing_has_the_names_of_a_prefix_in_order).when(|p| p.listing == Lists::Indexed),
         check!(a_listing_comes_in_pages).when(|p| p.listing == Lists::Indexed),
@@ -19,7 +19,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_wrong_fence_evicts_nobody),
         check!(an_eviction_by_lease_hits_that_lease),
         check!(an_eviction_of_all_opens_a_closed_name).when(|p| p.lock_delay),
-        check!(an_eviction_serves_the_queue),
+        check!(an_eviction_serves_the_queue).of_a_queue(),
         check!(an_eviction_needs_an_actor_and_a_reason),
         check!(an_eviction_is_remembered_with_its_reason).when(|p| p.predecessor),
         check!(an_examination_finds_no_danger_here),

@@ -19,8 +19,8 @@ const READERS: usize = 6;
 pub(super) fn checks() -> Vec<Check> {
     let plain = [
         check!(many_readers_hold_side_by_side),
-        check!(a_writer_waits_for_every_reader),
-        check!(readers_that_wait_come_in_together),
+        check!(a_writer_waits_for_every_reader).of_a_queue(),
+        check!(readers_that_wait_come_in_together).of_a_queue(),
         check!(a_read_and_a_mutex_do_not_mix),
     ];
     let fifo = [
@@ -28,7 +28,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_reader_before_a_writer_is_served_before_it),
     ];
     let converts = [
-        check!(a_writer_that_becomes_a_reader_lets_readers_in_and_keeps_its_fence),
+        check!(a_writer_that_becomes_a_reader_lets_readers_in_and_keeps_its_fence).of_a_queue(),
         check!(a_reader_that_wants_to_write_is_told_why_not),
     ];
     let mut checks = plain.map(|it| it.when(|p| p.grants >= Grants::Shared)).to_vec();

@@ -16,13 +16,13 @@ use crate::twist::Requests;
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(a_try_answers_none_and_leaves_nothing).over(&Recipe::ALL),
-        check!(a_waiter_is_woken_by_the_release).over(&Recipe::ALL),
+        check!(a_waiter_is_woken_by_the_release).of_a_queue().over(&Recipe::ALL),
         check!(a_wait_limit_ends_the_wait_and_names_the_holder).over(&Recipe::WHOLE),
         check!(a_wait_limit_of_zero_takes_a_free_name).over(&Recipe::ALL),
         check!(attempts_end_and_name_the_holder).over(&Recipe::WHOLE),
         check!(attempts_take_a_name_that_opens).over(&Recipe::ALL),
         check!(the_client_limits_every_wait),
-        check!(a_call_may_wait_longer_than_its_client),
+        check!(a_call_may_wait_longer_than_its_client).of_a_queue(),
         check!(everyone_is_served_in_the_end).over(&Recipe::ALL),
         check!(waiters_are_served_in_order_of_arrival)
             .over(&Recipe::ALL)
@@ -30,11 +30,11 @@ pub(super) fn checks() -> Vec<Check> {
         check!(fair_tasks_of_one_client_are_served_in_order)
             .over(&Recipe::ALL)
             .when(|p| p.order == Order::Fifo),
-        check!(a_thousand_local_waiters_are_one_at_the_engine).over(&Recipe::ALL),
+        check!(a_thousand_local_waiters_are_one_at_the_engine).of_a_queue().over(&Recipe::ALL),
         check!(a_hand_over_costs_two_requests).over(&Recipe::ALL).when(hands_over),
         check!(a_release_wakes_one_waiter_not_the_herd).when(hands_over),
-        check!(a_grant_that_nobody_fetches_is_taken_back).over(&Recipe::ALL),
-        check!(a_waiter_that_leaves_does_not_block_those_behind).over(&Recipe::ALL),
+        check!(a_grant_that_nobody_fetches_is_taken_back).of_a_queue().over(&Recipe::ALL),
+        check!(a_waiter_that_leaves_does_not_block_those_behind).of_a_queue().over(&Recipe::ALL),
         check!(clients_take_turns).over(&Recipe::ALL),
     ]
 }
@@ -73,7 +73,7 @@ async fn a_waiter_is_woken_by_the_release(store: Store) -> Outcome {
 async fn a_wait_limit_ends_the_wait_and_names_the_holder(store: Store) -> Outcome {
     let (one, two) = (store.open().await?, store.open().await?);
     let guard = one.mutex("n").label("alice").lock().await?;
-    let error = two.mutex("n").lock().within(SHORT).await.err().ok_or("two holders")?;
+    let error = two.mutex("n").lock().within(BRIEF).await.err().ok_or("two holders")?;
     names_alice(&error, &guard)?;
     queued(&one.mutex("n"), 0).await
 }
@@ -82,7 +82,9 @@ fn names_alice(error: &leasehold::Error, guard: &Guard) -> Outcome {
     ensure!(error.kind() == ErrorKind::TimedOut, "{error:?}");
     let text = error.to_string();
     ensure!(text.contains("alice"), "it does not name the holder: {text}");
-    ensure!(text.contains(&guard.fence().to_string()), "nor its fence: {text}");
+    // A majority that does not agree on the fence names none.
+    let right = !text.contains("(fence ") || text.contains(&guard.fence().to_string());
+    ensure!(right, "another fence: {text}");
     Ok(())
 }
 

@@ -94,6 +94,12 @@ pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
 }
 
 impl Row {
+    /// How a URL of this engine may start.
+    fn words(&self) -> String {
+        let words = std::iter::once(&self.scheme).chain(self.ways).map(|word| format!("{word}:"));
+        words.collect::<Vec<_>>().join(" or ")
+    }
+
     fn answers_to(&self, scheme: &str) -> bool {
         self.scheme == scheme || self.ways.contains(&scheme)
     }
@@ -108,7 +114,7 @@ fn not_built(scheme: &str) -> Error {
 
 /// All schemes, for people.
 pub(crate) fn schemes() -> String {
-    let schemes: Vec<_> = TABLE.iter().map(|row| format!("{}:", row.scheme)).collect();
+    let schemes: Vec<_> = TABLE.iter().map(Row::words).collect();
     schemes.join(", ")
 }
 

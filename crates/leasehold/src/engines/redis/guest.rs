@@ -238,7 +238,7 @@ impl Inner {
         if place.is_empty() {
             return Ok(busy);
         }
-        let pause = self.waits.in_vain(ticket.id, self.format.manners().pauses);
+        let pause = self.waits.in_vain(ticket.id, self.format.manners().pauses, over);
         busy.recheck_in = Some(if self.bell(ticket).is_some() { over } else { over.min(pause) });
         Ok(busy)
     }

@@ -37,20 +37,29 @@ pub(super) struct Waits(Mutex<HashMap<LeaseId, Wait>>);
 struct Wait {
     place: String,
     looks: u32,
+    /// How long the holder had left at the last look.
+    left: Duration,
 }
 
 impl Waits {
     /// Its place in line, made when it first asks.
     pub(super) fn place(&self, id: LeaseId, make: impl FnOnce() -> String) -> String {
         let mut waits = self.waits();
-        waits.entry(id).or_insert_with(|| Wait { place: make(), looks: 0 }).place.clone()
+        waits
+            .entry(id)
+            .or_insert_with(|| Wait { place: make(), looks: 0, left: Duration::ZERO })
+            .place
+            .clone()
     }
 
-    /// One more look in vain; the pause before the next.
-    pub(super) fn in_vain(&self, id: LeaseId, pauses: Pauses) -> Duration {
+    /// One more look in vain; the pause before the next. A holder that has more
+    /// time than before is another one: a lock that changes hands is worth to
+    /// be looked at more often.
+    pub(super) fn in_vain(&self, id: LeaseId, pauses: Pauses, left: Duration) -> Duration {
         let mut waits = self.waits();
         let Some(wait) = waits.get_mut(&id) else { return pauses.first };
-        wait.looks += 1;
+        wait.looks = if left > wait.left { 1 } else { wait.looks + 1 };
+        wait.left = left;
         pauses.after(wait.looks - 1)
     }
 
@@ -75,9 +84,11 @@ mod tests {
         waits.place(id, || "here".into());
         for look in 0..40 {
             let whole = Duration::from_millis(10 << look.min(5)).min(pauses.longest);
-            let pause = waits.in_vain(id, pauses);
+            let pause = waits.in_vain(id, pauses, Duration::from_millis(100 - look));
             assert!(pause <= whole && pause >= whole / 2, "{pause:?} at look {look}");
         }
+        let after = waits.in_vain(id, pauses, Duration::from_millis(100));
+        assert!(after <= pauses.first, "another holder: {after:?}");
         assert_eq!(waits.over(id), "here");
         assert_eq!(waits.over(id), "");
     }

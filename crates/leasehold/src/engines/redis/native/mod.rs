@@ -192,14 +192,16 @@ impl Inner {
         self.courier.carry(Desk::Leases, &shard, keys, verb)
     }
 
-    /// Listens before the first claim that could be told of a grant.
+    /// Listens before the first claim that could be told of anything.
     async fn channel(&self, shard: &Shard) -> Result<Vec<u8>> {
-        if self.wake == WakeBy::Spin {
-            return Ok(Vec::new());
-        }
         let channel = shard.channel(&self.client);
-        self.listen_on(&channel).await?;
-        Ok(channel)
+        match self.listen_on(&channel).await {
+            // Who asks by itself can do without: it hears of an eviction when
+            // it renews.
+            Err(_) if self.wake == WakeBy::Spin => Ok(Vec::new()),
+            Err(error) => Err(error),
+            Ok(()) => Ok(channel),
+        }
     }
 
     async fn listen_on(&self, channel: &[u8]) -> Result<()> {
@@ -223,13 +225,14 @@ impl Inner {
             self.bells.hang(id);
         }
         let record = claim.load.then(|| shard.record(name.as_str()));
-        let verb = verb::acquire(&claim, &channel);
+        let verb = verb::acquire(&claim, &channel, spins);
         let answered = self.ask_with(&name, verb, Vec::from_iter(record)).await?;
         let mut verdict = answered.answer()?.into_verdict(answered.sent_at);
         match &mut verdict {
             Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {
+                let left = busy.recheck_in.unwrap_or_default();
                 self.waits.place(id, String::new);
-                busy.recheck_in = Some(self.waits.in_vain(id, SPIN));
+                busy.recheck_in = Some(self.waits.in_vain(id, SPIN, left));
             }
             Ok(Verdict::Busy(Busy { place: Some(_), recheck_in, .. })) => {
                 *recheck_in = recheck_in.map(|recheck_in| recheck_in.min(LOOK));

@@ -133,7 +133,7 @@ impl Pair {
         if random.u8(0..3) > 0 {
             claim.stance = Stance::Wait { until: Moment::NEVER };
         }
-        let packed = verb::acquire(&claim, b"news");
+        let packed = verb::acquire(&claim, b"news", false);
         self.step(Verb::Acquire { claim: Box::new(claim), session: 0 }, packed);
     }
 
@@ -246,7 +246,7 @@ fn nothing_is_left_of_a_lease_that_was_released() {
             Owner::new("me"),
             Duration::from_secs(30),
         );
-        pair.ask_script(verb::acquire(&claim, b""));
+        pair.ask_script(verb::acquire(&claim, b"", false));
         pair.ask_script(verb::release(id, &Ending::new()));
         let left: Vec<String> = pair.redis.keys("leasehold:*").unwrap();
         assert_eq!(left, ["leasehold:{default}:fence"], "{mode}");

@@ -11,11 +11,15 @@ use crate::engine::{Eviction, Held, Last, Loss, Queued, Status, Target};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
-/// Asks for a lease. A grant that comes later is told on `channel`, if there is
-/// one; whoever has none asks again.
-pub(super) fn acquire(claim: &Claim, channel: &[u8]) -> Vec<u8> {
+/// Asks for a lease. A grant that comes later is told on `channel`, unless the
+/// client asks again by itself; and so is an eviction.
+pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
     let (mode, take, of) = numbers(claim.ticket.mode);
-    let waits = matches!(claim.stance, Stance::Wait { .. });
+    let waits = match claim.stance {
+        Stance::Try => 0,
+        Stance::Wait { .. } if asks => 2,
+        Stance::Wait { .. } => 1,
+    };
     Packer::array(12)
         .bytes("a")
         .bytes(id(claim.ticket.id))
@@ -27,7 +31,7 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8]) -> Vec<u8> {
         .number(millis(claim.lock_delay))
         .maybe(claim.meta.as_deref())
         .bytes(channel)
-        .number(u64::from(waits))
+        .number(waits)
         .number(u64::from(claim.load))
         .done()
 }

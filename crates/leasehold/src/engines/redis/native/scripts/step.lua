@@ -26,9 +26,10 @@ local EXCLUSIVE, READ, WRITE, PERMITS = 1, 2, 3, 4
 local NONE, RELEASED, EXPIRED, EVICTED = 0, 1, 2, 3
 
 -- A seat: a claim that holds or waits. SEQ is its number in the queue, FENCE
--- and PRED are known once it holds, BOUND are records that go with it.
-local ID, MODE, TAKE, OF, LABEL, TTL, DELAY, META, CHANNEL, SINCE, EXPIRES, SEQ, FENCE, PRED, BOUND =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+-- and PRED are known once it holds, BOUND are records that go with it. Who
+-- ASKS again by itself is not told of its grant.
+local ID, MODE, TAKE, OF, LABEL, TTL, DELAY, META, CHANNEL, SINCE, EXPIRES, SEQ, FENCE, PRED, BOUND, ASKS =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 
 -- A summary. COUNT, USED (permits), SOONEST (no holder expires before) and
 -- ELDEST are of the holders in the details; the queue has the numbers from
@@ -139,7 +140,7 @@ local function eldest()
   local seat = state[ELDEST] and fetch('h', state[ELDEST])
   if not seat then
     seat = recount()[1]
-    state[ELDEST] = seat and seat[ID]
+    state[ELDEST] = seat and seat[ID] or false
   end
   return seat
 end
@@ -238,7 +239,7 @@ local function serve()
     leave(seat)
     state[HEAD] = state[HEAD] + 1
     grant(seat)
-    tell(seat, { 1, seat[ID], seat[FENCE], seat[PRED] })
+    if not seat[ASKS] then tell(seat, { 1, seat[ID], seat[FENCE], seat[PRED] }) end
     seat = head()
   end
 end
@@ -332,8 +333,9 @@ end
 local verbs = {}
 
 -- { 'a', id, mode, take, of, label, ttl, delay, meta, channel, waits, loads }
+-- where `waits` is 1 for who is told of its grant and 2 for who asks again.
 verbs['a'] = function(verb)
-  local id, mode, ttl, waits = verb[2], verb[3], verb[7], verb[11] == 1
+  local id, mode, ttl, waits = verb[2], verb[3], verb[7], verb[11] > 0
   local held, queued = holder(id), waiter(id)
   local mine = held or queued
   if mine and not is_mode(mine, mode, verb[4], verb[5]) then return other(mine) end
@@ -355,7 +357,8 @@ verbs['a'] = function(verb)
     leave(queued)
     serve()
   end
-  local seat = { id, mode, verb[4], verb[5], verb[6], ttl, verb[8], verb[9], verb[10], now, now + ttl, 0, 0, 0, false }
+  local seat = { id, mode, verb[4], verb[5], verb[6], ttl, verb[8], verb[9], verb[10], now, now + ttl,
+    0, 0, 0, false, verb[11] == 2 }
   if not head() and has_room(seat) then
     grant(seat)
     return granted(seat)
