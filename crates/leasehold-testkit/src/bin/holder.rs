@@ -115,7 +115,8 @@ impl<'a> Holder<'a> {
         let ending = recorder.zip(asked).map(|(it, asked)| it.release(asked));
         let released = guard.release().await? == Released::Released;
         if let (Some(recorder), Some(ending)) = (recorder, ending) {
-            recorder.released(ending, if released { Outcome::Ok } else { Outcome::Fail });
+            // Gone already: before the call, or by a first try whose reply was lost.
+            recorder.released(ending, if released { Outcome::Ok } else { Outcome::Info });
         }
         println!("{}", if released { "released" } else { "already lost" });
         Ok(())

@@ -1,5 +1,8 @@
 //! A real server for unit tests, on a socket of its own.
 
+// Waits for a real process, in tests alone.
+#![allow(clippy::disallowed_methods)]
+
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 

@@ -68,7 +68,8 @@ impl Link {
         let endpoint = settings.endpoint();
         let (sender, pushes) = unbounded_channel();
         let health = Health::new();
-        let routes = Routes::open(settings, clock, &health, sender).await;
+        // Connecting takes a lot of room, and only once.
+        let routes = Box::pin(Routes::open(settings, clock, &health, sender)).await;
         let routes = routes.map_err(|error| error.with("endpoint", &endpoint))?;
         health.bus().publish(&Event::Connected);
         let pushes = Mutex::new(Some(pushes));
