@@ -1,6 +1,7 @@
 //! A round: one claim put to all nodes, until it is decided what it is worth.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -206,6 +207,10 @@ fn floor() -> u64 {
     (wall_micros() / 1_000_000 * 1_000_000).min(MOST)
 }
 
+/// How often a node that did not answer is asked again to let go, and how soon.
+const TRIES: u32 = 5;
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The part of a round that concerns one node: its requests, one after the
 /// other, also when nobody waits for them any more.
 struct Errand {
@@ -255,11 +260,30 @@ impl Errand {
     }
 
     async fn clean(&self, seat: &Arc<Seat>, needed: bool) {
-        if needed && let Ok(node) = seat.node() {
-            // If it fails, the ttl does it.
-            let _ = node.unlock(self.claim.ticket.clone()).await;
-        }
+        let cleaned = !needed || self.unlock(seat).await;
         self.tell(Told::Cleaned);
+        if !cleaned {
+            self.clean_later(seat).await;
+        }
+    }
+
+    /// A node that does not answer may still get the request that it was late
+    /// with. If all of this fails, the ttl does it.
+    async fn clean_later(&self, seat: &Arc<Seat>) {
+        let mut pause = AGAIN;
+        for _ in 0..TRIES {
+            self.table.clock.sleep_until(self.table.clock.now().after(pause)).await;
+            if self.unlock(seat).await {
+                return;
+            }
+            pause *= 2;
+        }
+    }
+
+    /// Whether the node has answered that it is not ours any more.
+    async fn unlock(&self, seat: &Arc<Seat>) -> bool {
+        let Ok(node) = seat.node() else { return false };
+        node.unlock(self.claim.ticket.clone()).await.is_ok()
     }
 
     async fn lock(&self, seat: &Arc<Seat>, floor: u64) -> Result<Answer> {

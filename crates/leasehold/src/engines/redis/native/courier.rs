@@ -25,9 +25,9 @@ macro_rules! parts {
 
 /// Without its clock, which a test brings itself.
 #[cfg(test)]
-pub(super) const STEP_ALONE: &str = parts!("common", "step");
+pub(super) const STEP_ALONE: &str = parts!("common", "words", "quick", "step");
 
-static STEP: Script = Script::new(parts!("clock", "common", "step"));
+static STEP: Script = Script::new(parts!("clock", "common", "words", "quick", "step"));
 static RECORD: Script = Script::new(parts!("clock", "common", "record"));
 
 /// The most verbs of one call: a server does nothing else while it serves them.

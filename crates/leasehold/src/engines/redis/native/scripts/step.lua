@@ -1,49 +1,15 @@
 -- What one name goes through; the rules are those of engine/state.rs, and a
 -- test takes both through the same steps.
---
--- One call serves many verbs of one client. KEYS are the counter and the index
--- of the shard, then two for each verb: a summary (a string, with the sole
--- holder in it, so that an uncontended lock is one GET and one SET) and the
--- details (a hash of readers, permits and the queue; mostly absent). A claim
--- that loads a record has its key as well, a release that stores one its key,
--- the index of records and what lapses.
--- ARGV are how to publish, how long the prefix of a summary key is, where
--- changes of records are published, and one packed array for each verb.
-
-local INDEX, PREFIX, CHANGES = KEYS[2], tonumber(ARGV[2]), ARGV[3]
-local next_key = 3
 
 local function take_key()
   next_key = next_key + 1
   return KEYS[next_key - 1]
 end
 
--- How long an unclean end is remembered, at the least.
-local LINGER = 60000
-
--- Modes, and how a lease ended.
-local EXCLUSIVE, READ, WRITE, PERMITS = 1, 2, 3, 4
-local NONE, RELEASED, EXPIRED, EVICTED = 0, 1, 2, 3
-
--- A seat: a claim that holds or waits. SEQ is its number in the queue, FENCE
--- and PRED are known once it holds, BOUND are records that go with it. Who
--- ASKS again by itself is not told of its grant.
-local ID, MODE, TAKE, OF, LABEL, TTL, DELAY, META, CHANNEL, SINCE, EXPIRES, SEQ, FENCE, PRED, BOUND, ASKS =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
-
--- A summary. COUNT, USED (permits), SOONEST (no holder expires before) and
--- ELDEST are of the holders in the details; the queue has the numbers from
--- HEAD up to TAIL; KEEP is until when any of it matters.
-local SOLE, COUNT, USED, SOONEST, ELDEST, HEAD, TAIL, CLOSED, LAST, KEEP =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-
--- Answers.
-local GRANTED, BUSY, OTHER_KIND, HELD, QUEUED, GONE, DONE, TAKEN, SHOWN = 1, 2, 3, 4, 5, 6, 7, 8, 9
-
 -- The name at hand ----------------------------------------------------------
 
-local summary, details, name, state, known, changed
-local listed, longest, orphans = {}, 0, {}
+local summary, details, name, state, known, changed, fresh
+local orphans = {}
 
 local function open()
   summary, details = take_key(), take_key()
@@ -51,6 +17,7 @@ local function open()
   local packed = redis.call('GET', summary)
   known, changed = packed, false
   state = packed and unpacked(packed) or { false, 0, 0, 0, false, 0, 0, 0, false, 0 }
+  fresh = state[COUNT] == 0 and state[HEAD] == state[TAIL]
 end
 
 local function is_idle()
@@ -85,12 +52,11 @@ local function fetch(kind, id)
   return packed and unpacked(packed)
 end
 
--- Details whose summary has gone (evicted, say) are nobody's any more.
+-- What is there although nobody should be is of a summary that has gone
+-- (evicted, say), and nobody's any more.
 local function put(kind, seat)
-  if not known then
-    redis.call('DEL', details)
-    known = true
-  end
+  if fresh then redis.call('DEL', details) end
+  fresh = false
   redis.call('HSET', details, kind .. seat[ID], pack(seat))
 end
 
@@ -473,30 +439,14 @@ local function step(verb)
   return pack(answer)
 end
 
-local answers = {}
-for at = 4, #ARGV do
+for _, left in ipairs(rest) do
+  next_key = left[2]
   open()
-  answers[at - 3] = step(unpacked(ARGV[at]))
+  answers[left[1]] = step(left[3])
 end
-
--- What concerns all names of the shard, once for the whole call.
 
 keep_count()
-
-local new, old = {}, {}
-for text, is_there in pairs(listed) do
-  if is_there then
-    new[#new + 1] = 0
-    new[#new + 1] = text
-  else
-    old[#old + 1] = text
-  end
-end
-if #new > 0 then
-  redis.call('ZADD', INDEX, unpack(new))
-  if redis.call('PTTL', INDEX) < longest - 1000 then redis.call('PEXPIRE', INDEX, longest) end
-end
-if #old > 0 then redis.call('ZREM', INDEX, unpack(old)) end
+keep_index()
 
 -- Records whose lease has ended come last, for the client to clear away: their
 -- keys were not known to the caller.
