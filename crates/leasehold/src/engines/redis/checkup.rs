@@ -127,9 +127,9 @@ fn time(value: &Value) -> Option<u64> {
     Some(numbers.next()?? * 1_000_000 + numbers.next()??)
 }
 
-fn field<'a>(info: &'a str, key: &str) -> Option<&'a str> {
-    let line = info.lines().find(|line| line.split(':').next() == Some(key))?;
-    line.split_once(':').map(|(_, value)| value.trim())
+/// One line of `INFO`.
+pub(super) fn field<'a>(info: &'a str, key: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
 }
 
 /// What `INFO` says that an operator should hear.

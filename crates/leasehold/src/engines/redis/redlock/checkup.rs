@@ -6,6 +6,7 @@ use ::redis::{Value, cmd};
 
 use super::Link;
 use crate::engine::{Finding, Severity};
+use crate::engines::redis::checkup::field;
 use crate::error::Result;
 
 /// How long a step of the clock is worth mentioning.
@@ -105,8 +106,4 @@ fn stepped(step: Duration) -> Finding {
         format!("its clock jumped by {step:?} within the last hour"),
         "let the clock be slewed and never set; leases may have ended early or stayed late",
     )
-}
-
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
