@@ -39,22 +39,22 @@ static FAIR: Scripts = Scripts {
     release: script!("hash.lua", "fair.lua", "fair_release.lua"),
 };
 static READ: Scripts = Scripts {
-    acquire: script!("hash.lua", "rw.lua", "read_acquire.lua"),
-    renew: script!("hash.lua", "rw.lua", "rw_renew.lua"),
-    release: script!("hash.lua", "rw.lua", "rw_release.lua"),
+    acquire: script!("hash.lua", "readers.lua", "rw.lua", "read_acquire.lua"),
+    renew: script!("hash.lua", "readers.lua", "rw.lua", "rw_renew.lua"),
+    release: script!("hash.lua", "readers.lua", "rw.lua", "rw_release.lua"),
 };
 static WRITE: Scripts = Scripts {
-    acquire: script!("hash.lua", "rw.lua", "write_acquire.lua"),
-    renew: script!("hash.lua", "rw.lua", "rw_renew.lua"),
-    release: script!("hash.lua", "rw.lua", "rw_release.lua"),
+    acquire: script!("hash.lua", "readers.lua", "rw.lua", "write_acquire.lua"),
+    renew: script!("hash.lua", "readers.lua", "rw.lua", "rw_renew.lua"),
+    release: script!("hash.lua", "readers.lua", "rw.lua", "rw_release.lua"),
 };
 static PERMITS: Scripts = Scripts {
     acquire: script!("permits.lua", "permits_acquire.lua"),
     renew: script!("permits.lua", "permits_renew.lua"),
     release: script!("permits.lua", "permits_release.lua"),
 };
-static CONVERT: Script = script!("hash.lua", "rw.lua", "rw_convert.lua");
-static LOOK: Script = script!("hash.lua", "permits.lua", "redisson_look.lua");
+static CONVERT: Script = script!("hash.lua", "readers.lua", "rw.lua", "rw_convert.lua");
+static LOOK: Script = script!("hash.lua", "permits.lua", "readers.lua", "redisson_look.lua");
 
 #[derive(Debug)]
 struct Redisson {

@@ -13,14 +13,6 @@ local function found(holder, take_away)
   end
 end
 
-local function reader_left(field)
-  local most = -2
-  for hold = tonumber(redis.call('HGET', lock, field)) or 0, 1, -1 do
-    most = math.max(most, redis.call('PTTL', base .. ':' .. field .. ':rwlock_timeout:' .. hold))
-  end
-  return most
-end
-
 local function drop_field(field)
   redis.call('HDEL', lock, field)
   redis.call('DEL', base .. ':' .. field .. ':rwlock_timeout:1')
@@ -43,8 +35,8 @@ local function look_at_hash()
       found(shown(who(field), left, 'exclusive'), drop_lock)
     elseif writer then
       found(shown(who(writer), left, 'write'), function() drop_field(field) end)
-    elseif field ~= 'mode' and reader_left(field) > 0 then
-      found(shown(who(field), reader_left(field), 'read'), function() drop_field(field) end)
+    elseif field ~= 'mode' and reader_left(base, field) > 0 then
+      found(shown(who(field), reader_left(base, field), 'read'), function() drop_field(field) end)
     end
   end
 end

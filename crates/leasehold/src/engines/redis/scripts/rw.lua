@@ -2,15 +2,6 @@
 -- reader a key that lives as long as its lease.
 local writer, lease, base = owner .. ':write', KEYS[5], KEYS[6]
 
--- How long a reader has.
-local function reader_left(field)
-  local most = -2
-  for hold = tonumber(redis.call('HGET', lock, field)) or 0, 1, -1 do
-    most = math.max(most, redis.call('PTTL', base .. ':' .. field .. ':rwlock_timeout:' .. hold))
-  end
-  return most
-end
-
 -- One of those who hold it.
 local function any_holder()
   for _, field in ipairs(redis.call('HKEYS', lock)) do
@@ -22,7 +13,7 @@ end
 local function after_reader(mode, told)
   local most = -2
   for _, field in ipairs(redis.call('HKEYS', lock)) do
-    if field ~= 'mode' then most = math.max(most, reader_left(field)) end
+    if field ~= 'mode' then most = math.max(most, reader_left(base, field)) end
   end
   if most > 0 then
     -- Writers were told to wait for longer.
