@@ -138,12 +138,12 @@ impl<T> std::fmt::Debug for Parcel<T> {
 }
 
 impl<T: Send> Stay for Parcel<T> {
-    fn leave_for(&self, home: &Handle) {
-        if let Ok(mut slot) = self.task.try_lock()
-            && let Some(task) = slot.take()
-        {
-            home.spawn(task);
-        }
+    fn leave_for(&self, home: &Handle) -> bool {
+        let Ok(mut slot) = self.task.try_lock() else { return false };
+        let task = slot.take();
+        drop(slot);
+        task.into_iter().for_each(|task| drop(home.spawn(task)));
+        true
     }
 }
 

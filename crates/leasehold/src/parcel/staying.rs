@@ -12,8 +12,8 @@ const PATIENCE: Duration = Duration::from_millis(25);
 
 /// What home can take over.
 pub(super) trait Stay: Send + Sync {
-    /// Goes on at home, unless it is being polled.
-    fn leave_for(&self, home: &Handle);
+    /// Goes on at home; false if it is being polled where it is.
+    fn leave_for(&self, home: &Handle) -> bool;
 }
 
 /// One for each task that is not at home, all homes together.
@@ -79,7 +79,7 @@ impl Watch {
             Clock::System.sleep_until(Clock::System.now().after(PATIENCE)).await;
             for (task, home) in self.left_alone() {
                 // One that is polled at this moment is looked at next time.
-                task.upgrade().iter().for_each(|task| task.leave_for(&home));
+                let _ = task.upgrade().is_none_or(|task| task.leave_for(&home));
             }
         }
     }
