@@ -37,9 +37,10 @@ impl Wire {
         let mut result = self.0.exec_iter(&statement, params(values)).await.map_err(failed)?;
         let found: Vec<mysql_async::Row> = result.collect().await.map_err(failed)?;
         let affected = result.affected_rows();
+        let last_id = result.last_insert_id().unwrap_or_default();
         result.drop_result().await.map_err(failed)?;
         let rows = found.into_iter().map(read).collect::<Result<_>>()?;
-        Ok(Reply { rows, affected, sent_at })
+        Ok(Reply { rows, affected, last_id, sent_at })
     }
 
     pub(super) async fn batch(&mut self, sql: &str) -> Result<(), Fault> {

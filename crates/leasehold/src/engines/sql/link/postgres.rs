@@ -55,7 +55,7 @@ impl Wire {
         let stream = self.client.query_raw(&statement, values).await;
         let stream = stream.map_err(|cause| fault::postgres(&cause))?;
         let (rows, affected) = collect(stream).await?;
-        Ok(Reply { rows, affected, sent_at })
+        Ok(Reply { rows, affected, last_id: 0, sent_at })
     }
 
     async fn prepare(&mut self, sql: &Arc<str>, values: &[Value]) -> Result<Statement, Fault> {

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::news::Why;
 use crate::claim::LeaseId;
 use crate::clock::Moment;
 use crate::engine::state::{Answer, Effect, SessionId, State, Verb, step};
-use crate::engines::sql::link::{Reply, Row, Value};
+use crate::engines::sql::link::{Reply, Row, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
@@ -44,6 +45,12 @@ pub(super) struct Page {
     pub(super) own: Option<Moment>,
     sessions: HashMap<SessionId, (Moment, ClientId)>,
     pub(super) effects: Vec<Effect>,
+    /// Why leases are taken away, if they are.
+    pub(super) why: Option<Why>,
+    /// What has to happen with the swap or not at all.
+    pub(super) with: Vec<Step>,
+    /// The answers, if there was more than the swap.
+    pub(super) replies: Option<Vec<Reply>>,
 }
 
 impl Page {
@@ -80,6 +87,9 @@ impl Page {
             own,
             sessions,
             effects: Vec::new(),
+            why: None,
+            with: Vec::new(),
+            replies: None,
         };
         page.follow();
         Ok(page)
@@ -114,6 +124,14 @@ impl Page {
         let mut after = self.state.clone();
         after.follow(|_| GONE);
         after != self.before
+    }
+
+    /// The version of the row once the page is written.
+    pub(super) fn version(&self) -> i64 {
+        match self.version {
+            None => micros(self.now),
+            Some(version) => version + i64::from(self.has_changed()),
+        }
     }
 
     pub(super) const fn is_new(&self) -> bool {
