@@ -21,6 +21,7 @@ mod text;
 mod tickets;
 mod wait;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,6 +31,7 @@ use tokio::task::AbortHandle;
 
 use self::ground::Ground;
 use self::page::ClientId;
+use self::records::{Watchers, Watching};
 use self::session::Mine;
 use self::statements::Statements;
 use self::swap::Turns;
@@ -37,16 +39,20 @@ use self::text::Text;
 use self::tickets::Tickets;
 use self::wait::Poll;
 use super::link::{Dialect, Link};
-use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+use crate::claim::{
+    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{
     Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
 };
+use crate::engine::state::SessionId;
 use crate::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
-    Selector,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
+    RecordListing, Records, Scope, Selector,
 };
 use crate::error::Result;
+use crate::name::{Name, Namespace};
 use crate::url::Url;
 
 /// How soon a waiter looks that nobody tells, and how rarely at the end.
@@ -64,6 +70,10 @@ struct Inner {
     ground: Ground,
     statements: Statements,
     listing: Text,
+    records: records::Statements,
+    watchers: Watchers,
+    spaces: Spaces,
+    home: Handle,
     /// How to read the versions of so many names.
     versions: Vec<(usize, Text)>,
     client: ClientId,
@@ -93,6 +103,10 @@ pub(in crate::engines::sql) async fn open(
         profile: promises(&link),
         statements: Statements::new(&ground),
         listing: operate::listing(&ground),
+        records: records::Statements::new(&ground),
+        watchers: Watchers::new(&ground),
+        spaces: Spaces::default(),
+        home: Handle::current(),
         versions: [1, 8, 64].map(|size| (size, versions(&ground, size))).to_vec(),
         client: session::fresh_id(),
         mine: Mine::default(),
@@ -151,6 +165,29 @@ impl Inner {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.iter().for_each(AbortHandle::abort);
         self.tickets.close();
+        self.watchers.close();
+    }
+
+    /// Notes that we hold something. Whoever holds looks now and then whether
+    /// it was taken away, so the first one wakes the task that does.
+    fn holds(&self, ticket: &Ticket, session: SessionId) {
+        if self.tickets.held(ticket, session) {
+            self.stir.notify_one();
+        }
+    }
+}
+
+/// The namespaces whose rows are known to be there.
+#[derive(Debug, Default)]
+struct Spaces(Mutex<HashSet<Namespace>>);
+
+impl Spaces {
+    fn contains(&self, space: &Namespace) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(space)
+    }
+
+    fn insert(&self, space: &Namespace) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space.clone());
     }
 }
 
@@ -209,7 +246,7 @@ impl Engine for Table {
     }
 
     fn records(&self) -> Option<&dyn Records> {
-        None
+        Some(self)
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
@@ -219,6 +256,36 @@ impl Engine for Table {
             inner.quiet();
             inner.link.close().await;
             Ok(())
+        })
+    }
+}
+
+impl Records for Table {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.record(&name).await })
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.store(store).await })
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.add(name, amount).await })
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.list_records(scope, page).await })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let watching = Watching::start(inner, scope).await?;
+            Ok(Box::new(watching) as Box<dyn RecordEvents>)
         })
     }
 }
