@@ -1,6 +1,8 @@
 //! The engines, one row each.
 
 mod feed;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod health;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
 mod quorum;
@@ -8,6 +10,8 @@ mod quorum;
 mod redis;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod tls;
 
 use std::sync::Arc;
 
