@@ -1,20 +1,224 @@
-//! The lease table.
+//! The lease table: the default strategy on a database server.
+//!
+//! A row per name holds the state of the pure core. Taking a free name and
+//! giving it back are one statement each; everything else is a guess that is
+//! swapped in ([`swap`]). What keeps leases alive is a row per client and ttl
+//! ([`session`]). All time is the database's.
 
-use std::sync::Arc;
+mod acquire;
+mod ground;
+mod news;
+mod operate;
+mod page;
+mod records;
+mod release;
+mod renew;
+mod schema;
+mod session;
+mod statements;
+mod swap;
+mod text;
+mod tickets;
+mod wait;
 
-use super::link::Link;
-use crate::clock::Clock;
-use crate::engine::Engine;
-use crate::error::{Error, ErrorKind, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use self::ground::Ground;
+use self::page::ClientId;
+use self::session::Mine;
+use self::statements::Statements;
+use self::swap::Turns;
+use self::text::Text;
+use self::tickets::Tickets;
+use self::wait::Poll;
+use super::link::{Dialect, Link};
+use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{
+    Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+};
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    Selector,
+};
+use crate::error::Result;
 use crate::url::Url;
 
+/// How soon a waiter looks that nobody tells, and how rarely at the end.
+const POLL: Duration = Duration::from_millis(50);
+const POLL_MAX: Duration = Duration::from_secs(1);
+
+/// Leases in tables of a database server.
+#[derive(Clone, Debug)]
+struct Table(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    clock: Clock,
+    ground: Ground,
+    statements: Statements,
+    listing: Text,
+    /// How to read the versions of so many names.
+    versions: Vec<(usize, Text)>,
+    client: ClientId,
+    mine: Mine,
+    tickets: Tickets,
+    turns: Turns,
+    /// Rung when somebody begins to wait.
+    stir: Arc<Notify>,
+    poll: Poll,
+    profile: Profile,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
 /// Opens the strategy on a server that is reached.
-#[expect(clippy::unused_async, reason = "it will look at the server first")]
 pub(in crate::engines::sql) async fn open(
     link: Link,
-    _url: &Url,
-    _clock: Clock,
+    url: &Url,
+    clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
-    Err(Error::new(ErrorKind::Unsupported, "the strategy is not there yet")
-        .with("endpoint", link.endpoint()))
+    let ground = Ground::from_options(link.dialect(), &url.options)?;
+    let poll = Poll {
+        first: url.options.duration("poll")?.unwrap_or(POLL),
+        most: url.options.duration("poll_max")?.unwrap_or(POLL_MAX),
+    };
+    schema::prepare(&link, &ground).await?;
+    let inner = Arc::new(Inner {
+        profile: promises(&link),
+        statements: Statements::new(&ground),
+        listing: operate::listing(&ground),
+        versions: [1, 8, 64].map(|size| (size, versions(&ground, size))).to_vec(),
+        client: session::fresh_id(),
+        mine: Mine::default(),
+        tickets: Tickets::default(),
+        turns: Turns::default(),
+        stir: Arc::default(),
+        tasks: Mutex::default(),
+        poll,
+        ground,
+        clock,
+        link,
+    });
+    inner.start(wait::watch(Arc::downgrade(&inner)));
+    Ok(Arc::new(Table(inner)))
+}
+
+fn versions(ground: &Ground, size: usize) -> Text {
+    let pairs: Vec<_> = (0..size).map(|at| format!("(${}, ${})", 2 * at + 1, 2 * at + 2)).collect();
+    let sql = format!(
+        "SELECT namespace, name, version FROM {{names}} WHERE (namespace, name) IN ({})",
+        pairs.join(", ")
+    );
+    Text::new(ground, &sql)
+}
+
+fn promises(link: &Link) -> Profile {
+    let scheme = match link.dialect() {
+        Dialect::Postgres => "postgres",
+        Dialect::Mysql => "mysql",
+    };
+    let mut profile = Profile::new(scheme, link.endpoint());
+    profile.grants = Grants::Counted;
+    profile.fencing = Fencing::Strict;
+    profile.order = Order::Fifo;
+    profile.liveness = Liveness::Session;
+    profile.clock = Timekeeper::Server;
+    profile.wake = WakeUp::Poll;
+    profile.reach = Reach::Network;
+    profile.survives = Survives::Restart;
+    profile.listing = Lists::Indexed;
+    profile.predecessor = true;
+    profile.lock_delay = true;
+    profile.keep_closed = true;
+    profile.convert = true;
+    profile
+}
+
+impl Inner {
+    /// Starts a task that ends with the engine.
+    fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = Handle::current().spawn(task).abort_handle();
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+    }
+
+    fn quiet(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.iter().for_each(AbortHandle::abort);
+        self.tickets.close();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.quiet();
+    }
+}
+
+impl Engine for Table {
+    fn profile(&self) -> &Profile {
+        &self.0.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.acquire(claim).await })
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { Ok(inner.wait(ticket, until).await) })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.renew(tickets).await })
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.release(ticket, ending).await })
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.convert(ticket, to).await })
+    }
+
+    fn events(&self) -> Events {
+        self.0.link.events()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.inspect(selector, page).await })
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.evict(eviction).await })
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        None
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            inner.end_idle().await;
+            inner.quiet();
+            inner.link.close().await;
+            Ok(())
+        })
+    }
 }
