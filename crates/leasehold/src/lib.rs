@@ -30,6 +30,7 @@ mod owners;
 mod parcel;
 mod recipes;
 mod schedule;
+pub mod sql;
 mod url;
 
 pub use claim::{Mode, Owner, Predecessor, Released};
