@@ -6,8 +6,11 @@ pub(crate) mod memory;
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
+mod schema;
 #[cfg(feature = "sqlite")]
 mod sql;
+
+pub use schema::schema;
 
 use std::sync::Arc;
 

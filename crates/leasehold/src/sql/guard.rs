@@ -50,7 +50,8 @@ pub fn guard(dialect: Dialect, table: &str, column: &str, rule: Rule) -> Result<
             postgres(&quoted, &plain, &at, &late, &why)
         }
         Dialect::Mysql => mysql(&quoted, &at, &late, &why),
-        Dialect::Sqlite => sqlite(&quoted, &at, &late, &why),
+        // SQLite looks for the table where the trigger is.
+        Dialect::Sqlite => sqlite(&quoted, &dialect.column(bare)?, &late, &why),
     })
 }
 
