@@ -6,6 +6,7 @@
 
 mod binary;
 mod fleet;
+mod mariadb;
 mod plan;
 mod redis;
 mod spawn;
@@ -82,6 +83,16 @@ impl Server {
     /// When PostgreSQL is missing (names the package) or does not get ready.
     pub fn postgres() -> Result<Self, ServerError> {
         Self::start(Plan::postgres())
+    }
+
+    /// Starts a MariaDB with one superuser `root` who needs no password, and a
+    /// database `leasehold`.
+    ///
+    /// # Errors
+    ///
+    /// When MariaDB is missing (names the package) or does not get ready.
+    pub fn mariadb() -> Result<Self, ServerError> {
+        Self::start(Plan::mariadb())
     }
 
     /// Starts an etcd cluster of one node.

@@ -14,6 +14,7 @@ use rustix::process::{Signal, geteuid};
 
 use super::ServerError;
 use super::binary::Binary;
+use super::mariadb;
 use super::redis::Extras;
 use super::spawn::LEASHED;
 
@@ -32,6 +33,7 @@ const fn postgres_binary(program: &'static str) -> Binary {
 enum Kind {
     Redis,
     Postgres,
+    Mariadb,
     Etcd,
 }
 
@@ -115,6 +117,12 @@ impl Plan {
         Self::of(Kind::Postgres)
     }
 
+    /// A MariaDB whose `root` needs no password and which skips fsync.
+    #[must_use]
+    pub fn mariadb() -> Self {
+        Self::of(Kind::Mariadb)
+    }
+
     /// An etcd cluster of one node.
     #[must_use]
     pub fn etcd() -> Self {
@@ -136,6 +144,7 @@ impl Plan {
         match self.kind {
             Kind::Redis => "redis-server",
             Kind::Postgres => "postgres",
+            Kind::Mariadb => "mariadbd",
             Kind::Etcd => "etcd",
         }
     }
@@ -159,6 +168,7 @@ impl Plan {
         match self.kind {
             Kind::Redis => self.extras.url(addr, folder),
             Kind::Postgres => format!("postgres://postgres@{addr}/postgres"),
+            Kind::Mariadb => format!("mysql://root@{addr}/leasehold"),
             Kind::Etcd => format!("etcd://{addr}"),
         }
     }
@@ -168,6 +178,7 @@ impl Plan {
         match self.kind {
             Kind::Redis => self.extras.prepare(folder),
             Kind::Postgres => init_postgres(folder),
+            Kind::Mariadb => mariadb::prepare(folder),
             Kind::Etcd => Ok(()),
         }
     }
@@ -176,6 +187,7 @@ impl Plan {
         let mut command = match self.kind {
             Kind::Redis => redis_command(&self.extras, folder, ports)?,
             Kind::Postgres => postgres_command(folder, ports[0])?,
+            Kind::Mariadb => mariadb::command(folder, ports[0])?,
             Kind::Etcd => etcd_command(folder, ports[0], ports[1])?,
         };
         command.args(&self.args).current_dir(folder).stdin(Stdio::null());
@@ -189,6 +201,8 @@ impl Plan {
             Kind::Redis => ask(addr, b"PING\r\n", is_redis),
             // 'R' is "authentication is fine"; while it starts up it says 'E'.
             Kind::Postgres => ask(addr, &postgres_hello(), |reply| reply.first() == Some(&b'R')),
+            // It greets with the version of its protocol, after a length.
+            Kind::Mariadb => ask(addr, b"", |reply| reply.get(4) == Some(&10)),
             Kind::Etcd => ask(addr, ETCD_HEALTH, |reply| contains(reply, b"\"health\":\"true\"")),
         };
         answer.unwrap_or(false)
@@ -222,24 +236,27 @@ fn postgres_command(folder: &Path, port: u16) -> Result<Command, ServerError> {
     for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"] {
         command.arg("-c").arg(setting);
     }
-    as_postgres(&mut command)?;
+    run_as("postgres", &mut command)?;
     Ok(command)
 }
 
 fn init_postgres(folder: &Path) -> Result<(), ServerError> {
-    if let Some((user, group)) = postgres_user()? {
-        chown(folder, Some(user), Some(group))?;
-    }
+    give_to("postgres", folder)?;
     let mut command = leashed(&INITDB)?;
     command.arg("-D").arg(folder.join("data")).args(["-U", "postgres", "-A", "trust"]);
     command.args(["--no-sync", "--encoding=UTF8", "--locale=C"]).current_dir(folder);
-    as_postgres(&mut command)?;
+    run_as("postgres", &mut command)?;
+    finish(command, "initdb")
+}
+
+/// Runs a command to its end.
+pub(super) fn finish(mut command: Command, name: &str) -> Result<(), ServerError> {
     let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(ServerError(format!("initdb failed ({}):\n{said}", output.status)))
+    Err(ServerError(format!("{name} failed ({}):\n{said}", output.status)))
 }
 
 /// The shared memory a PostgreSQL notes in its pid file, which only a polite
@@ -250,31 +267,43 @@ pub(super) fn shared_memory(folder: &Path) -> Option<String> {
 }
 
 /// The program under the tie of spawn.rs.
-fn leashed(binary: &Binary) -> Result<Command, ServerError> {
+pub(super) fn leashed(binary: &Binary) -> Result<Command, ServerError> {
     let program = binary.find()?;
     let mut command = Command::new(SETPRIV.find()?);
     command.args(LEASHED[1..].iter().map(OsStr::new)).arg(program);
     Ok(command)
 }
 
-/// PostgreSQL refuses to run as root.
-fn as_postgres(command: &mut Command) -> Result<(), ServerError> {
-    if let Some((user, group)) = postgres_user()? {
+/// Databases refuse to run as root; their packages bring a user.
+pub(super) fn run_as(user: &str, command: &mut Command) -> Result<(), ServerError> {
+    if let Some((user, group)) = ids_of(user)? {
         command.uid(user).gid(group);
     }
     Ok(())
 }
 
+/// Lets that user write in its folder.
+pub(super) fn give_to(user: &str, folder: &Path) -> Result<(), ServerError> {
+    if let Some((user, group)) = ids_of(user)? {
+        chown(folder, Some(user), Some(group))?;
+    }
+    Ok(())
+}
+
 /// The user to change to, or `None` where we are an ordinary user already.
-fn postgres_user() -> Result<Option<(u32, u32)>, ServerError> {
+fn ids_of(user: &str) -> Result<Option<(u32, u32)>, ServerError> {
     if !geteuid().is_root() {
         return Ok(None);
     }
     let users = fs::read_to_string("/etc/passwd")?;
-    let found = users.lines().find_map(|line| parse_user(line, "postgres"));
-    let missing = "there is no user `postgres`, and PostgreSQL does not run as root; \
-                   the Debian package `postgresql` makes that user";
-    found.map(Some).ok_or_else(|| ServerError(missing.into()))
+    let found = users.lines().find_map(|line| parse_user(line, user));
+    let missing = || {
+        ServerError(format!(
+            "there is no user `{user}`, and the server does not run as root; its Debian package \
+             makes that user"
+        ))
+    };
+    found.map(Some).ok_or_else(missing)
 }
 
 fn parse_user(line: &str, wanted: &str) -> Option<(u32, u32)> {
@@ -339,6 +368,7 @@ mod tests {
         assert_eq!(url(Plan::redis_password("pw")), "redis://:pw@127.0.0.1:7/");
         assert_eq!(url(Plan::redis_tls()), "rediss://127.0.0.1:7/?ca=/f/ca.pem");
         assert_eq!(url(Plan::postgres()), "postgres://postgres@127.0.0.1:7/postgres");
+        assert_eq!(url(Plan::mariadb()), "mysql://root@127.0.0.1:7/leasehold");
         assert_eq!(url(Plan::etcd()), "etcd://127.0.0.1:7");
     }
 }

@@ -79,7 +79,7 @@ impl Settings {
                 password: options.get("sentinel_password")?.map(str::to_owned),
             },
             tls: if tls { Some(files(options)?) } else { None },
-            replicas: number(options, "replicas")?,
+            replicas: options.number("replicas")?,
             layout: layout(options)?,
             wake: wake(options)?,
             connect: options.duration("connect")?.unwrap_or(CONNECT),
@@ -128,14 +128,6 @@ fn files(options: &Options) -> Result<Files> {
         _ => return Err(Error::invalid("options \"cert\" and \"cert_key\" are given together")),
     };
     Ok(Files { ca: path("ca")?, own })
-}
-
-fn number(options: &Options, key: &str) -> Result<Option<u64>> {
-    let Some(text) = options.get(key)? else { return Ok(None) };
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number
-        .map(Some)
-        .ok_or_else(|| Error::invalid(format!("option {key:?} takes a number from 1 on")))
 }
 
 fn layout(options: &Options) -> Result<Layout> {
