@@ -19,7 +19,7 @@ const LONGEST: usize = 63;
 
 impl Dialect {
     /// The name of a table, with its schema before a dot if it is given.
-    pub(super) fn table(self, name: &str) -> Result<String> {
+    pub(crate) fn table(self, name: &str) -> Result<String> {
         let parts: Vec<_> = name.split('.').collect();
         if parts.len() > 2 {
             return Err(refused(name));
@@ -30,7 +30,7 @@ impl Dialect {
 
     /// The name of a column, quoted: as the database stores it, so that words
     /// such as `order` can be used.
-    pub(super) fn column(self, name: &str) -> Result<String> {
+    pub(crate) fn column(self, name: &str) -> Result<String> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
         let starts = name.bytes().next().is_some_and(|b| !b.is_ascii_digit());
         if !starts || name.len() > LONGEST || !name.bytes().all(plain) {

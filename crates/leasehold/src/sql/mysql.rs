@@ -16,7 +16,7 @@ impl Transaction for mysql_async::Transaction<'_> {
     async fn run(&mut self, statement: &str, values: &[&str]) -> Result<Answer> {
         let values = values.iter().map(|value| Value::from(*value)).collect::<Vec<_>>();
         let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
-        let mut answer = self.exec_iter(statement, values).await.map_err(error)?;
+        let answer = self.exec_iter(statement, values).await.map_err(error)?;
         let (gives_rows, changed) = (!answer.columns_ref().is_empty(), answer.affected_rows());
         let rows: Vec<Row> = answer.collect_and_drop().await.map_err(error)?;
         let first = rows.first().and_then(|row| row.get_opt::<String, _>(0)?.ok());
