@@ -1,6 +1,8 @@
 //! The engines, one row each.
 
 mod feed;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod health;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
 mod quorum;
@@ -9,6 +11,8 @@ mod redis;
 mod schema;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod tls;
 
 pub use schema::schema;
 
