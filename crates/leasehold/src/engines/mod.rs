@@ -1,13 +1,20 @@
 //! The engines, one row each.
 
 mod feed;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod health;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
+mod schema;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod tls;
+
+pub use schema::schema;
 
 use std::sync::Arc;
 
@@ -49,6 +56,9 @@ const SERVER_OPTIONS: &[&str] = &[
     "poll_max",
     "table",
     "column",
+    "token",
+    "expires",
+    "owner",
 ];
 
 static TABLE: [Row; 6] = [

@@ -37,6 +37,11 @@ impl Server {
         ]
     }
 
+    #[cfg(feature = "postgres")]
+    pub(super) fn postgres() -> Self {
+        Self::start(Family::Postgres)
+    }
+
     fn start(family: Family) -> Self {
         let folder = TempDir::new().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -79,7 +84,14 @@ impl Server {
 }
 
 impl Drop for Server {
+    /// Politely: a PostgreSQL that is killed leaves shared memory behind.
     fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, self.family.farewell());
+        let end = Instant::now() + Duration::from_secs(20);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         self.kill();
     }
 }
@@ -91,6 +103,16 @@ impl Family {
             Self::Postgres => "postgres",
             #[cfg(feature = "mysql")]
             Self::Mariadb => "mysql",
+        }
+    }
+
+    /// On SIGTERM PostgreSQL would wait for its clients to leave.
+    const fn farewell(self) -> rustix::process::Signal {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres => rustix::process::Signal::INT,
+            #[cfg(feature = "mysql")]
+            Self::Mariadb => rustix::process::Signal::TERM,
         }
     }
 
@@ -113,7 +135,8 @@ impl Family {
                 command
             }
         };
-        assert!(command.status().unwrap().success(), "the server's folder was not made");
+        let made = command.stderr(Stdio::piped()).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
 
     fn command(self, folder: &Path, port: u16) -> Command {

@@ -1,17 +1,23 @@
 //! The way to a database server: hosts, drivers, statements. It knows no lease.
 
 mod address;
+mod dedicated;
+mod dial;
 mod fault;
+mod lane;
+mod lanes;
 #[cfg(feature = "mysql")]
 mod mysql;
-mod pool;
+mod notices;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod transaction;
 mod value;
 mod wire;
+mod work;
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,16 +25,17 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use self::fault::Fault;
-use self::pool::{Lent, Pool};
+pub(super) use self::dedicated::Dedicated;
+use self::dial::Dialer;
+use self::lanes::Lanes;
+pub(super) use self::notices::{Notice, Notices};
 pub(super) use self::settings::Settings;
 pub(super) use self::value::{Reply, Row, Step, Value};
+use self::work::Work;
 use crate::clock::Clock;
 use crate::engine::{Bus, Event, Events};
+use crate::engines::health::Health;
 use crate::error::{Error, ErrorKind, Result};
-
-/// How often a statement that was in the way of another is repeated.
-const AGAIN: u32 = 8;
 
 /// The family of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,28 +69,26 @@ impl Dialect {
 pub(super) struct Link(Arc<Inner>);
 
 struct Inner {
-    dialect: Dialect,
+    dialer: Arc<Dialer>,
+    lanes: Lanes,
+    health: Arc<Health>,
     endpoint: String,
-    timeout: Duration,
-    pool: Arc<Pool>,
-    bus: Bus,
-    clock: Clock,
 }
 
 impl Link {
     /// Connects: the first connection stands when this returns.
     pub(super) async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
         let endpoint = settings.endpoint();
-        let pool = Box::pin(Pool::open(settings, clock.clone())).await;
-        let pool = pool.map_err(|error| error.with("endpoint", &endpoint))?;
-        let (dialect, timeout) = (settings.dialect, settings.timeout);
-        let bus = Bus::new();
-        bus.publish(&Event::Connected);
-        Ok(Self(Arc::new(Inner { dialect, endpoint, timeout, pool, bus, clock })))
+        let dialer = Arc::new(Dialer::new(settings.clone(), clock));
+        let health = Health::new();
+        let lanes = Lanes::open(&dialer, &health).await;
+        let lanes = lanes.map_err(|error| error.with("endpoint", &endpoint))?;
+        health.bus().publish(&Event::Connected);
+        Ok(Self(Arc::new(Inner { dialer, lanes, health, endpoint })))
     }
 
     pub(super) fn dialect(&self) -> Dialect {
-        self.0.dialect
+        self.0.dialer.settings.dialect
     }
 
     /// One statement, which is a transaction of its own.
@@ -121,10 +126,28 @@ impl Link {
         self.start(Work::Batch(sql.to_owned())).await.map(drop)
     }
 
+    /// A connection of its own. How many there are is the caller's concern.
+    pub(super) async fn dedicate(&self) -> Result<Dedicated> {
+        let made = Dedicated::open(&self.0.dialer).await;
+        made.map_err(|error| error.with("endpoint", &self.0.endpoint))
+    }
+
+    /// What PostgreSQL says on a channel, on a connection of its own that is
+    /// made again when it breaks. Nothing is heard behind a pooler.
+    pub(super) fn listen(&self, channel: &str) -> Notices {
+        Notices::start(Arc::clone(&self.0.dialer), channel)
+    }
+
     /// A transaction pooler stands in between: what a session is told does not
     /// last.
     pub(super) fn is_pooled(&self) -> bool {
-        false
+        self.0.dialer.is_pooled()
+    }
+
+    /// More than one server of the URL takes writes: two clients may see two
+    /// holders.
+    pub(super) fn has_rivals(&self) -> bool {
+        self.0.dialer.has_rivals()
     }
 
     /// Where it is, without secrets.
@@ -135,18 +158,17 @@ impl Link {
     /// Where the connection's coming and going is told; strategies add the
     /// tickets.
     pub(super) fn bus(&self) -> &Bus {
-        &self.0.bus
+        self.0.health.bus()
     }
 
     pub(super) fn events(&self) -> Events {
-        self.0.bus.subscribe()
+        self.0.health.bus().subscribe()
     }
 
     /// Ends connections and tasks.
-    #[expect(clippy::unused_async, reason = "it will say goodbye")]
-    pub(super) async fn close(&self) {
-        self.0.pool.close();
-        self.0.bus.close();
+    pub(super) fn close(&self) {
+        self.0.lanes.close();
+        self.0.health.bus().close();
     }
 
     /// Work goes on when nobody waits for it any more, so that no connection is
@@ -155,7 +177,7 @@ impl Link {
         &self,
         work: Work,
     ) -> impl Future<Output = Result<Option<Vec<Reply>>>> + Send + 'static {
-        let task = self.0.clone().finish(work);
+        let task = work.finish(Arc::clone(&self.0));
         async move {
             let ended = Handle::current().spawn(task).await;
             ended.unwrap_or_else(|cause| {
@@ -168,57 +190,6 @@ impl Link {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Link({})", self.0.endpoint)
-    }
-}
-
-/// What a connection is lent for.
-enum Work {
-    One(Step),
-    All(Vec<Step>),
-    Batch(String),
-}
-
-impl Inner {
-    async fn finish(self: Arc<Self>, work: Work) -> Result<Option<Vec<Reply>>> {
-        let answer = within(&self.clock, self.timeout, Box::pin(self.insist(&work))).await;
-        let answer = answer.unwrap_or_else(|| Err(fault::late()));
-        answer.map_err(|error| error.with("endpoint", &self.endpoint))
-    }
-
-    async fn insist(&self, work: &Work) -> Result<Option<Vec<Reply>>> {
-        let mut tries = 0;
-        loop {
-            let mut lent = self.pool.lend().await?;
-            let answer = work.on(&mut lent, &self.clock).await;
-            tries += 1;
-            match answer {
-                Ok(replies) => {
-                    lent.give_back();
-                    return Ok(replies);
-                }
-                Err(fault) => {
-                    if !fault.broken {
-                        lent.give_back();
-                    }
-                    if !fault.again || tries == AGAIN {
-                        return Err(fault.error);
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Work {
-    async fn on(&self, lent: &mut Lent, clock: &Clock) -> Result<Option<Vec<Reply>>, Fault> {
-        match self {
-            Self::One(step) => {
-                let reply = lent.wire.run(&step.sql, &step.values, clock).await?;
-                Ok(Some(vec![reply]))
-            }
-            Self::All(steps) => lent.wire.transact(steps, clock).await,
-            Self::Batch(sql) => lent.wire.batch(sql).await.map(|()| None),
-        }
     }
 }
 

@@ -254,7 +254,7 @@ impl Engine for Table {
         Box::pin(async move {
             inner.end_idle().await;
             inner.quiet();
-            inner.link.close().await;
+            inner.link.close();
             Ok(())
         })
     }
