@@ -17,13 +17,15 @@ mod schema;
 mod session;
 mod statements;
 mod swap;
+mod sweep;
 mod text;
 mod tickets;
 mod wait;
+mod watchman;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -37,7 +39,8 @@ use self::statements::Statements;
 use self::swap::Turns;
 use self::text::Text;
 use self::tickets::Tickets;
-use self::wait::Poll;
+use self::wait::Versions;
+use self::watchman::Wakes;
 use super::link::{Dialect, Link};
 use crate::claim::{
     Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
@@ -55,10 +58,6 @@ use crate::error::Result;
 use crate::name::{Name, Namespace};
 use crate::url::Url;
 
-/// How soon a waiter looks that nobody tells, and how rarely at the end.
-const POLL: Duration = Duration::from_millis(50);
-const POLL_MAX: Duration = Duration::from_secs(1);
-
 /// Leases in tables of a database server.
 #[derive(Clone, Debug)]
 struct Table(Arc<Inner>);
@@ -67,22 +66,23 @@ struct Table(Arc<Inner>);
 struct Inner {
     link: Link,
     clock: Clock,
-    ground: Ground,
     statements: Statements,
     listing: Text,
     records: records::Statements,
     watchers: Watchers,
     spaces: Spaces,
     home: Handle,
-    /// How to read the versions of so many names.
-    versions: Vec<(usize, Text)>,
+    versions: Versions,
+    sweeping: sweep::Statements,
+    /// When a verb was last asked for.
+    busy_at: AtomicU64,
+    wakes: Wakes,
     client: ClientId,
     mine: Mine,
     tickets: Tickets,
     turns: Turns,
     /// Rung when somebody begins to wait.
     stir: Arc<Notify>,
-    poll: Poll,
     profile: Profile,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -94,45 +94,34 @@ pub(in crate::engines::sql) async fn open(
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
     let ground = Ground::from_options(link.dialect(), &url.options)?;
-    let poll = Poll {
-        first: url.options.duration("poll")?.unwrap_or(POLL),
-        most: url.options.duration("poll_max")?.unwrap_or(POLL_MAX),
-    };
+    let wakes = Wakes::from_options(&url.options, &link)?;
     schema::prepare(&link, &ground).await?;
     let inner = Arc::new(Inner {
-        profile: promises(&link),
+        profile: promises(&link, wakes),
         statements: Statements::new(&ground),
         listing: operate::listing(&ground),
         records: records::Statements::new(&ground),
         watchers: Watchers::new(&ground),
         spaces: Spaces::default(),
         home: Handle::current(),
-        versions: [1, 8, 64].map(|size| (size, versions(&ground, size))).to_vec(),
+        versions: Versions::new(&ground),
+        sweeping: sweep::Statements::new(&ground),
+        busy_at: AtomicU64::new(0),
         client: session::fresh_id(),
         mine: Mine::default(),
         tickets: Tickets::default(),
         turns: Turns::default(),
         stir: Arc::default(),
         tasks: Mutex::default(),
-        poll,
-        ground,
+        wakes,
         clock,
         link,
     });
-    inner.start(wait::watch(Arc::downgrade(&inner)));
+    inner.start(watchman::Watchman::new(&inner).watch());
     Ok(Arc::new(Table(inner)))
 }
 
-fn versions(ground: &Ground, size: usize) -> Text {
-    let pairs: Vec<_> = (0..size).map(|at| format!("(${}, ${})", 2 * at + 1, 2 * at + 2)).collect();
-    let sql = format!(
-        "SELECT namespace, name, version FROM {{names}} WHERE (namespace, name) IN ({})",
-        pairs.join(", ")
-    );
-    Text::new(ground, &sql)
-}
-
-fn promises(link: &Link) -> Profile {
+fn promises(link: &Link, wakes: Wakes) -> Profile {
     let scheme = match link.dialect() {
         Dialect::Postgres => "postgres",
         Dialect::Mysql => "mysql",
@@ -143,7 +132,7 @@ fn promises(link: &Link) -> Profile {
     profile.order = Order::Fifo;
     profile.liveness = Liveness::Session;
     profile.clock = Timekeeper::Server;
-    profile.wake = WakeUp::Poll;
+    profile.wake = if wakes.push { WakeUp::Push } else { WakeUp::Poll };
     profile.reach = Reach::Network;
     profile.survives = Survives::Restart;
     profile.listing = Lists::Indexed;
@@ -166,6 +155,11 @@ impl Inner {
         tasks.iter().for_each(AbortHandle::abort);
         self.tickets.close();
         self.watchers.close();
+    }
+
+    /// Notes that there may be something to sweep one day.
+    fn note_work(&self) {
+        self.busy_at.store(self.clock.now().nanos(), Ordering::Relaxed);
     }
 
     /// Notes that we hold something. Whoever holds looks now and then whether
@@ -204,6 +198,7 @@ impl Engine for Table {
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
         let inner = Arc::clone(&self.0);
+        inner.note_work();
         Box::pin(async move { inner.acquire(claim).await })
     }
 
@@ -268,6 +263,7 @@ impl Records for Table {
 
     fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
         let inner = Arc::clone(&self.0);
+        inner.note_work();
         Box::pin(async move { inner.store(store).await })
     }
 

@@ -10,17 +10,25 @@ const VERSION: i64 = 1;
 
 /// `KEY`, `WORD`, `LONG` and `BLOB` are what the families call differently.
 const TABLES: [(&str, &str); 8] = [
-    ("meta", "CREATE TABLE IF NOT EXISTS {meta} (
+    (
+        "meta",
+        "CREATE TABLE IF NOT EXISTS {meta} (
     word WORD NOT NULL PRIMARY KEY,
     value BIGINT NOT NULL
-)"),
-    ("namespaces", "CREATE TABLE IF NOT EXISTS {namespaces} (
+)",
+    ),
+    (
+        "namespaces",
+        "CREATE TABLE IF NOT EXISTS {namespaces} (
     namespace WORD NOT NULL PRIMARY KEY,
     floor BIGINT NOT NULL,  -- no fence of a name that was forgotten is larger
     version BIGINT NOT NULL, -- the newest of a record
     cut BIGINT NOT NULL      -- changes up to this version are forgotten
-)"),
-    ("names", "CREATE TABLE IF NOT EXISTS {names} (
+)",
+    ),
+    (
+        "names",
+        "CREATE TABLE IF NOT EXISTS {names} (
     namespace WORD NOT NULL,
     name KEY NOT NULL,
     owner LABEL,             -- who holds it, or held it last
@@ -35,8 +43,11 @@ const TABLES: [(&str, &str); 8] = [
     forget_at BIGINT,        -- set while nobody holds it or waits
     state LONG,              -- null: free, with nothing to remember
     PRIMARY KEY (namespace, name)
-)"),
-    ("sessions", "CREATE TABLE IF NOT EXISTS {sessions} (
+)",
+    ),
+    (
+        "sessions",
+        "CREATE TABLE IF NOT EXISTS {sessions} (
     id BIGINT NOT NULL PRIMARY KEY,
     client BIGINT NOT NULL,
     ttl BIGINT NOT NULL,
@@ -44,15 +55,21 @@ const TABLES: [(&str, &str); 8] = [
     expires BIGINT NOT NULL,
     renewals BIGINT NOT NULL,
     fixed BIGINT NOT NULL     -- 1 if it keeps one lease that is not renewed
-)"),
-    ("losses", "CREATE TABLE IF NOT EXISTS {losses} (
+)",
+    ),
+    (
+        "losses",
+        "CREATE TABLE IF NOT EXISTS {losses} (
     client BIGINT NOT NULL,
     lease WORD NOT NULL,
     at BIGINT NOT NULL,
     why LONG NOT NULL,
     PRIMARY KEY (client, lease)
-)"),
-    ("records", "CREATE TABLE IF NOT EXISTS {records} (
+)",
+    ),
+    (
+        "records",
+        "CREATE TABLE IF NOT EXISTS {records} (
     namespace WORD NOT NULL,
     name KEY NOT NULL,
     version BIGINT NOT NULL,
@@ -61,21 +78,28 @@ const TABLES: [(&str, &str); 8] = [
     session BIGINT,          -- and what keeps that alive
     value BLOB NOT NULL,
     PRIMARY KEY (namespace, name)
-)"),
-    ("changes", "CREATE TABLE IF NOT EXISTS {changes} (
+)",
+    ),
+    (
+        "changes",
+        "CREATE TABLE IF NOT EXISTS {changes} (
     namespace WORD NOT NULL,
     version BIGINT NOT NULL,
     name KEY NOT NULL,
     at BIGINT NOT NULL,
     value BLOB,              -- null: deleted
     PRIMARY KEY (namespace, version)
-)"),
-    ("watchers", "CREATE TABLE IF NOT EXISTS {watchers} (
+)",
+    ),
+    (
+        "watchers",
+        "CREATE TABLE IF NOT EXISTS {watchers} (
     id BIGINT NOT NULL PRIMARY KEY,
     client BIGINT NOT NULL,
     namespace WORD NOT NULL,
     expires BIGINT NOT NULL
-)"),
+)",
+    ),
 ];
 
 /// Which columns are looked up beside the keys; those of a table together.

@@ -31,7 +31,10 @@ enum Phase {
     /// There is reason to claim again.
     Look,
     /// Handed over, and nobody has come for it yet.
-    Handed { fence: u64, predecessor: Predecessor },
+    Handed {
+        fence: u64,
+        predecessor: Predecessor,
+    },
     Held,
 }
 
@@ -122,6 +125,10 @@ impl Tickets {
 
     pub(super) fn is_empty(&self) -> bool {
         self.map().is_empty()
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        self.map().values().any(|entry| matches!(entry.phase, Phase::Queued(_)))
     }
 
     /// Those that wait, and what they know.

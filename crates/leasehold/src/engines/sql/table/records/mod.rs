@@ -261,9 +261,7 @@ impl Inner {
 
     async fn remove_all(&self, rows: &[Row]) -> Result<()> {
         for row in rows {
-            let space = Namespace::new(row.text(0)?)?;
-            let name = Name::new(&space, self.name_of(row, 1)?)?;
-            self.remove(&name, row.int(2)?.unsigned_abs()).await?;
+            self.remove(&self.full_name(row, 0)?, row.int(2)?.unsigned_abs()).await?;
         }
         Ok(())
     }

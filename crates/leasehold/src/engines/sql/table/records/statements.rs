@@ -115,7 +115,9 @@ impl Statements {
             ),
             replace: text(REPLACE),
             revalue: text(REVALUE),
-            delete: text("DELETE FROM {records} WHERE namespace = $1 AND name = $2 AND version = $3"),
+            delete: text(
+                "DELETE FROM {records} WHERE namespace = $1 AND name = $2 AND version = $3",
+            ),
             delete_any: text("DELETE FROM {records} WHERE namespace = $1 AND name = $2"),
             log: log(LOG),
             log_there: log(&format!("{LOG}{THERE}")),
@@ -132,4 +134,3 @@ impl Statements {
         }
     }
 }
-

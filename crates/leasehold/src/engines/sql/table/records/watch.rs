@@ -196,12 +196,8 @@ impl Watching {
     async fn enter(&mut self) -> Result<()> {
         let inner = &self.inner;
         let space = self.scope.namespace().as_str();
-        let values = vec![
-            int(self.id).into(),
-            int(inner.client).into(),
-            space.into(),
-            span(PRESENT).into(),
-        ];
+        let values =
+            vec![int(self.id).into(), int(inner.client).into(), space.into(), span(PRESENT).into()];
         let steps = vec![
             step(&inner.records.draw, vec![space.into()], true),
             step(&inner.watchers.statements.leave, vec![int(self.id).into()], false),
