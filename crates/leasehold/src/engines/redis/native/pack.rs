@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_is_packed_comes_back() {
-        let packed = Packer::default().array(4).number(7).bytes("a").maybe(None::<&str>).number(1 << 50);
+        let packed =
+            Packer::default().array(4).number(7).bytes("a").maybe(None::<&str>).number(1 << 50);
         let mut items = Item::unpack(&packed.done()).unwrap().array().unwrap();
         assert_eq!(items.number().unwrap(), 7);
         assert_eq!(items.text().unwrap(), "a");

@@ -78,7 +78,10 @@ impl Pair {
         let mut answers: Vec<redis::Value> = call.invoke(&mut self.redis).unwrap();
         let told: Vec<Vec<u8>> = self.redis.lrange("news", 0, -1).unwrap();
         let _: () = self.redis.del("news").unwrap();
-        (said(answers.remove(0)).unwrap(), told.iter().map(|news| verb::news(news).unwrap()).collect())
+        (
+            said(answers.remove(0)).unwrap(),
+            told.iter().map(|news| verb::news(news).unwrap()).collect(),
+        )
     }
 
     /// Takes both through one verb and compares.

@@ -84,7 +84,13 @@ impl Inner {
         let fence = match self.link.dialect() {
             Dialect::Postgres => reply.rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs(),
             // Without a session no row was made, whatever the number says.
-            Dialect::Mysql => if reply.affected > 0 { reply.last_id } else { 0 },
+            Dialect::Mysql => {
+                if reply.affected > 0 {
+                    reply.last_id
+                } else {
+                    0
+                }
+            }
         };
         if fence == 0 {
             return Ok(None);

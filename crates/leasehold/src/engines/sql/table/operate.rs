@@ -65,7 +65,10 @@ impl Inner {
             Selector::Prefix(space, prefix) => self.list(&space, &prefix, &part).await,
             Selector::Name(name) => {
                 let rows = self.rows(name.namespace(), name.as_str(), "", 1).await?;
-                let found = rows.0.first().filter(|row| self.name_of(row, 8).ok().as_deref() == Some(name.as_str()));
+                let found = rows
+                    .0
+                    .first()
+                    .filter(|row| self.name_of(row, 8).ok().as_deref() == Some(name.as_str()));
                 let status = found.map(|row| status(&name, row, rows.1));
                 Ok(Listing::new(vec![status.unwrap_or_else(|| Ok(Status::new(name)))?], false))
             }
@@ -112,9 +115,7 @@ impl Inner {
     pub(super) fn name_of(&self, row: &Row, at: usize) -> Result<Arc<str>> {
         match self.link.dialect() {
             Dialect::Postgres => Ok(row.text(at)?.into()),
-            Dialect::Mysql => {
-                Ok(String::from_utf8_lossy(row.bytes(at)?).as_ref().into())
-            }
+            Dialect::Mysql => Ok(String::from_utf8_lossy(row.bytes(at)?).as_ref().into()),
         }
     }
 }

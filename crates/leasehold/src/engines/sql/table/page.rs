@@ -66,9 +66,10 @@ impl Page {
         let version = row.maybe_int(at + 3)?;
         let drawn = row.maybe_int(at + 4)?.unwrap_or(0).unsigned_abs();
         let since = moment(row.maybe_int(at + 5)?.unwrap_or(0));
-        let mut state = row.maybe_text(at + 6)?.map_or_else(|| Ok(State::default()), |text| {
-            serde_json::from_str(text).map_err(|cause| damaged(name).caused_by(cause))
-        })?;
+        let mut state = row.maybe_text(at + 6)?.map_or_else(
+            || Ok(State::default()),
+            |text| serde_json::from_str(text).map_err(|cause| damaged(name).caused_by(cause)),
+        )?;
         state.fill(drawn, since);
         state.follow(|_| GONE);
         let sessions = row.maybe_text(at + 7)?.map_or_else(|| Ok(HashMap::new()), sessions)?;
@@ -171,7 +172,6 @@ impl Page {
         let least = self.now.after(LINGER);
         after.forget_at().map(|at| micros(at.max(least)))
     }
-
 }
 
 fn sessions(text: &str) -> Result<HashMap<SessionId, (Moment, ClientId)>> {
@@ -194,8 +194,7 @@ fn unreadable(what: &str) -> Error {
 }
 
 fn text(value: &impl serde::Serialize) -> Result<String> {
-    serde_json::to_string(value)
-        .map_err(|cause| unreadable("the state of a name").caused_by(cause))
+    serde_json::to_string(value).map_err(|cause| unreadable("the state of a name").caused_by(cause))
 }
 
 /// A lease id as its columns have it.

@@ -64,8 +64,7 @@ impl Inner {
         let verb = Verb::Renew { id: ticket.id, ttl: *ttl };
         let act = |page: &mut super::page::Page| Ok(page.step(verb.clone()));
         let (answer, page) = self.change(&ticket.name, 0, act).await?;
-        let (Some((session, grant)), false) =
-            (page.state.find(ticket.id), answer == Answer::Gone)
+        let (Some((session, grant)), false) = (page.state.find(ticket.id), answer == Answer::Gone)
         else {
             return Ok(Renewal::Gone);
         };

@@ -86,7 +86,15 @@ const INDEXES: [(&str, &str); 7] = [
 /// All that has to be run, by whoever may.
 pub(in crate::engines::sql) fn text(ground: &Ground) -> String {
     let mut all = String::new();
-    for (table, word) in TABLES.iter().zip(["meta", "namespaces", "names", "sessions", "losses", "records", "changes"]) {
+    for (table, word) in TABLES.iter().zip([
+        "meta",
+        "namespaces",
+        "names",
+        "sessions",
+        "losses",
+        "records",
+        "changes",
+    ]) {
         all.push_str(&create(ground, table, word));
         all.push_str(";\n");
         if ground.dialect == Dialect::Postgres {

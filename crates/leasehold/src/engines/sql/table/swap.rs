@@ -120,7 +120,9 @@ impl Inner {
     fn losses_of(&self, page: &Page) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
         for effect in &page.effects {
-            let (Effect::Evicted { id, session }, Some(why)) = (effect, &page.why) else { continue };
+            let (Effect::Evicted { id, session }, Some(why)) = (effect, &page.why) else {
+                continue;
+            };
             let client = page.client(*session);
             if client != 0 && client != self.client {
                 let values = vec![int(client).into(), key(*id).into(), why.text()?.into()];

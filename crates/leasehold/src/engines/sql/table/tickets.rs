@@ -31,7 +31,10 @@ enum Phase {
     /// There is reason to claim again.
     Look,
     /// Handed over, and nobody has come for it yet.
-    Handed { fence: u64, predecessor: Predecessor },
+    Handed {
+        fence: u64,
+        predecessor: Predecessor,
+    },
     Held,
 }
 

@@ -64,7 +64,9 @@ impl Inner {
         names.sort_unstable();
         names.dedup();
         let text = self.versions.iter().find(|(size, _)| *size >= names.len());
-        let Some((size, text)) = text.or(self.versions.last()) else { return Ok(Default::default()) };
+        let Some((size, text)) = text.or(self.versions.last()) else {
+            return Ok(Default::default());
+        };
         // The last one fills the places that are left.
         let filled = (0..*size).filter_map(|at| names.get(at).or(names.last()));
         let values = filled.flat_map(|name| self.key(name)).collect();

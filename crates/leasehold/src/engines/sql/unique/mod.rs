@@ -159,7 +159,7 @@ impl Engine for Unique {
         self.stop();
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            inner.link.close().await;
+            inner.link.close();
             Ok(())
         })
     }
