@@ -95,7 +95,7 @@ impl Inner {
         if fence == 0 {
             return Ok(None);
         }
-        self.tickets.held(ticket, lodging.id);
+        self.holds(ticket, lodging.id);
         let left = lodging.until.since(reply.sent_at);
         let none = crate::claim::Predecessor::None;
         Ok(Some(Grant::new(fence, left, reply.sent_at).following(none)))
@@ -123,7 +123,7 @@ impl Inner {
         let seat = page.state.find(ticket.id).map(|(session, _)| session);
         match (answer, seat) {
             (Answer::Granted { fence, predecessor, .. }, Some(session)) => {
-                self.tickets.held(ticket, session);
+                self.holds(ticket, session);
                 let grant = Grant::new(fence, page.left(session), sent_at);
                 Ok(Verdict::Granted(grant.following(predecessor)))
             }

@@ -17,12 +17,15 @@ mod schema;
 mod session;
 mod statements;
 mod swap;
+mod sweep;
 mod text;
 mod tickets;
 mod wait;
+mod watchman;
 
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -30,28 +33,30 @@ use tokio::task::AbortHandle;
 
 use self::ground::Ground;
 use self::page::ClientId;
+use self::records::{Watchers, Watching};
 use self::session::Mine;
 use self::statements::Statements;
 use self::swap::Turns;
 use self::text::Text;
 use self::tickets::Tickets;
-use self::wait::Poll;
+use self::wait::Versions;
+use self::watchman::Wakes;
 use super::link::{Dialect, Link};
-use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+use crate::claim::{
+    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{
     Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
 };
+use crate::engine::state::SessionId;
 use crate::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
-    Selector,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
+    RecordListing, Records, Scope, Selector,
 };
 use crate::error::Result;
+use crate::name::{Name, Namespace};
 use crate::url::Url;
-
-/// How soon a waiter looks that nobody tells, and how rarely at the end.
-const POLL: Duration = Duration::from_millis(50);
-const POLL_MAX: Duration = Duration::from_secs(1);
 
 /// Leases in tables of a database server.
 #[derive(Clone, Debug)]
@@ -61,18 +66,23 @@ struct Table(Arc<Inner>);
 struct Inner {
     link: Link,
     clock: Clock,
-    ground: Ground,
     statements: Statements,
     listing: Text,
-    /// How to read the versions of so many names.
-    versions: Vec<(usize, Text)>,
+    records: records::Statements,
+    watchers: Watchers,
+    spaces: Spaces,
+    home: Handle,
+    versions: Versions,
+    sweeping: sweep::Statements,
+    /// When a verb was last asked for.
+    busy_at: AtomicU64,
+    wakes: Wakes,
     client: ClientId,
     mine: Mine,
     tickets: Tickets,
     turns: Turns,
     /// Rung when somebody begins to wait.
     stir: Arc<Notify>,
-    poll: Poll,
     profile: Profile,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -84,41 +94,34 @@ pub(in crate::engines::sql) async fn open(
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
     let ground = Ground::from_options(link.dialect(), &url.options)?;
-    let poll = Poll {
-        first: url.options.duration("poll")?.unwrap_or(POLL),
-        most: url.options.duration("poll_max")?.unwrap_or(POLL_MAX),
-    };
+    let wakes = Wakes::from_options(&url.options, &link)?;
     schema::prepare(&link, &ground).await?;
     let inner = Arc::new(Inner {
-        profile: promises(&link),
+        profile: promises(&link, wakes),
         statements: Statements::new(&ground),
         listing: operate::listing(&ground),
-        versions: [1, 8, 64].map(|size| (size, versions(&ground, size))).to_vec(),
+        records: records::Statements::new(&ground),
+        watchers: Watchers::new(&ground),
+        spaces: Spaces::default(),
+        home: Handle::current(),
+        versions: Versions::new(&ground),
+        sweeping: sweep::Statements::new(&ground),
+        busy_at: AtomicU64::new(0),
         client: session::fresh_id(),
         mine: Mine::default(),
         tickets: Tickets::default(),
         turns: Turns::default(),
         stir: Arc::default(),
         tasks: Mutex::default(),
-        poll,
-        ground,
+        wakes,
         clock,
         link,
     });
-    inner.start(wait::watch(Arc::downgrade(&inner)));
+    inner.start(watchman::Watchman::new(&inner).watch());
     Ok(Arc::new(Table(inner)))
 }
 
-fn versions(ground: &Ground, size: usize) -> Text {
-    let pairs: Vec<_> = (0..size).map(|at| format!("(${}, ${})", 2 * at + 1, 2 * at + 2)).collect();
-    let sql = format!(
-        "SELECT namespace, name, version FROM {{names}} WHERE (namespace, name) IN ({})",
-        pairs.join(", ")
-    );
-    Text::new(ground, &sql)
-}
-
-fn promises(link: &Link) -> Profile {
+fn promises(link: &Link, wakes: Wakes) -> Profile {
     let scheme = match link.dialect() {
         Dialect::Postgres => "postgres",
         Dialect::Mysql => "mysql",
@@ -129,7 +132,7 @@ fn promises(link: &Link) -> Profile {
     profile.order = Order::Fifo;
     profile.liveness = Liveness::Session;
     profile.clock = Timekeeper::Server;
-    profile.wake = WakeUp::Poll;
+    profile.wake = if wakes.push { WakeUp::Push } else { WakeUp::Poll };
     profile.reach = Reach::Network;
     profile.survives = Survives::Restart;
     profile.listing = Lists::Indexed;
@@ -151,6 +154,34 @@ impl Inner {
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         tasks.iter().for_each(AbortHandle::abort);
         self.tickets.close();
+        self.watchers.close();
+    }
+
+    /// Notes that there may be something to sweep one day.
+    fn note_work(&self) {
+        self.busy_at.store(self.clock.now().nanos(), Ordering::Relaxed);
+    }
+
+    /// Notes that we hold something. Whoever holds looks now and then whether
+    /// it was taken away, so the first one wakes the task that does.
+    fn holds(&self, ticket: &Ticket, session: SessionId) {
+        if self.tickets.held(ticket, session) {
+            self.stir.notify_one();
+        }
+    }
+}
+
+/// The namespaces whose rows are known to be there.
+#[derive(Debug, Default)]
+struct Spaces(Mutex<HashSet<Namespace>>);
+
+impl Spaces {
+    fn contains(&self, space: &Namespace) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(space)
+    }
+
+    fn insert(&self, space: &Namespace) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space.clone());
     }
 }
 
@@ -167,6 +198,7 @@ impl Engine for Table {
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
         let inner = Arc::clone(&self.0);
+        inner.note_work();
         Box::pin(async move { inner.acquire(claim).await })
     }
 
@@ -209,7 +241,7 @@ impl Engine for Table {
     }
 
     fn records(&self) -> Option<&dyn Records> {
-        None
+        Some(self)
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
@@ -219,6 +251,37 @@ impl Engine for Table {
             inner.quiet();
             inner.link.close();
             Ok(())
+        })
+    }
+}
+
+impl Records for Table {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.record(&name).await })
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        let inner = Arc::clone(&self.0);
+        inner.note_work();
+        Box::pin(async move { inner.store(store).await })
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.add(name, amount).await })
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.list_records(scope, page).await })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let watching = Watching::start(inner, scope).await?;
+            Ok(Box::new(watching) as Box<dyn RecordEvents>)
         })
     }
 }

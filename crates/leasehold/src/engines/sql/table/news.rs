@@ -8,6 +8,9 @@ use crate::claim::{LeaseId, Predecessor};
 use crate::engine::Eviction;
 use crate::error::{Error, ErrorKind, Result};
 
+/// Says that a record was changed which somebody watches.
+pub(super) const CHANGED: &str = "changed";
+
 /// What became of a ticket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum News {

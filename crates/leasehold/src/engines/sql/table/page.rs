@@ -127,6 +127,11 @@ impl Page {
         after != self.before
     }
 
+    /// Whether it has to be written, if only for what goes with it.
+    pub(super) fn is_to_be_written(&self) -> bool {
+        !self.with.is_empty() || self.has_changed()
+    }
+
     /// The version of the row once the page is written.
     pub(super) fn version(&self) -> i64 {
         match self.version {

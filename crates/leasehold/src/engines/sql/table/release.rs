@@ -43,7 +43,13 @@ impl Inner {
         ending: &Ending,
     ) -> Result<(Released, Option<SessionId>)> {
         let id = ticket.id;
+        if let Some(store) = &ending.store {
+            self.enter_space(store.name.namespace()).await?;
+        }
         let act = |page: &mut Page| {
+            if let Some(store) = ending.store.as_ref().filter(|_| page.state.holds(id, page.now)) {
+                page.with = self.ending(store);
+            }
             let seat = page.state.find(id).map(|(session, _)| session);
             let ending = ending.clone();
             Ok((page.step(Verb::Release { id, ending }), seat))

@@ -74,7 +74,7 @@ impl Inner {
         };
         let Some((left, sent_at)) = left else { return Ok(Renewal::Gone) };
         if grant.is_some() {
-            self.tickets.held(ticket, session);
+            self.holds(ticket, session);
             return Ok(Renewal::Held { ttl: left, sent_at });
         }
         let outlook = Outlook { version: page.version(), look_at: Moment::NEVER };

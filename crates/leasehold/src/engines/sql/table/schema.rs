@@ -9,18 +9,26 @@ use crate::error::{Error, ErrorKind, Result};
 const VERSION: i64 = 1;
 
 /// `KEY`, `WORD`, `LONG` and `BLOB` are what the families call differently.
-const TABLES: [&str; 7] = [
-    "CREATE TABLE IF NOT EXISTS {meta} (
+const TABLES: [(&str, &str); 8] = [
+    (
+        "meta",
+        "CREATE TABLE IF NOT EXISTS {meta} (
     word WORD NOT NULL PRIMARY KEY,
     value BIGINT NOT NULL
 )",
-    "CREATE TABLE IF NOT EXISTS {namespaces} (
+    ),
+    (
+        "namespaces",
+        "CREATE TABLE IF NOT EXISTS {namespaces} (
     namespace WORD NOT NULL PRIMARY KEY,
     floor BIGINT NOT NULL,  -- no fence of a name that was forgotten is larger
     version BIGINT NOT NULL, -- the newest of a record
     cut BIGINT NOT NULL      -- changes up to this version are forgotten
 )",
-    "CREATE TABLE IF NOT EXISTS {names} (
+    ),
+    (
+        "names",
+        "CREATE TABLE IF NOT EXISTS {names} (
     namespace WORD NOT NULL,
     name KEY NOT NULL,
     owner LABEL,             -- who holds it, or held it last
@@ -36,7 +44,10 @@ const TABLES: [&str; 7] = [
     state LONG,              -- null: free, with nothing to remember
     PRIMARY KEY (namespace, name)
 )",
-    "CREATE TABLE IF NOT EXISTS {sessions} (
+    ),
+    (
+        "sessions",
+        "CREATE TABLE IF NOT EXISTS {sessions} (
     id BIGINT NOT NULL PRIMARY KEY,
     client BIGINT NOT NULL,
     ttl BIGINT NOT NULL,
@@ -45,14 +56,20 @@ const TABLES: [&str; 7] = [
     renewals BIGINT NOT NULL,
     fixed BIGINT NOT NULL     -- 1 if it keeps one lease that is not renewed
 )",
-    "CREATE TABLE IF NOT EXISTS {losses} (
+    ),
+    (
+        "losses",
+        "CREATE TABLE IF NOT EXISTS {losses} (
     client BIGINT NOT NULL,
     lease WORD NOT NULL,
     at BIGINT NOT NULL,
     why LONG NOT NULL,
     PRIMARY KEY (client, lease)
 )",
-    "CREATE TABLE IF NOT EXISTS {records} (
+    ),
+    (
+        "records",
+        "CREATE TABLE IF NOT EXISTS {records} (
     namespace WORD NOT NULL,
     name KEY NOT NULL,
     version BIGINT NOT NULL,
@@ -62,7 +79,10 @@ const TABLES: [&str; 7] = [
     value BLOB NOT NULL,
     PRIMARY KEY (namespace, name)
 )",
-    "CREATE TABLE IF NOT EXISTS {changes} (
+    ),
+    (
+        "changes",
+        "CREATE TABLE IF NOT EXISTS {changes} (
     namespace WORD NOT NULL,
     version BIGINT NOT NULL,
     name KEY NOT NULL,
@@ -70,10 +90,20 @@ const TABLES: [&str; 7] = [
     value BLOB,              -- null: deleted
     PRIMARY KEY (namespace, version)
 )",
+    ),
+    (
+        "watchers",
+        "CREATE TABLE IF NOT EXISTS {watchers} (
+    id BIGINT NOT NULL PRIMARY KEY,
+    client BIGINT NOT NULL,
+    namespace WORD NOT NULL,
+    expires BIGINT NOT NULL
+)",
+    ),
 ];
 
 /// Which columns are looked up beside the keys; those of a table together.
-const INDEXES: [(&str, &str); 7] = [
+const INDEXES: [(&str, &str); 8] = [
     ("names", "forget_at"),
     ("names", "watch"),
     ("sessions", "expires"),
@@ -81,11 +111,13 @@ const INDEXES: [(&str, &str); 7] = [
     ("records", "bound"),
     ("records", "session"),
     ("changes", "at"),
+    ("watchers", "namespace"),
 ];
 
 /// All that has to be run, by whoever may.
 pub(in crate::engines::sql) fn text(ground: &Ground) -> String {
     let mut all = String::new();
+<<<<<<< HEAD
     for (table, word) in TABLES.iter().zip([
         "meta",
         "namespaces",
@@ -95,6 +127,9 @@ pub(in crate::engines::sql) fn text(ground: &Ground) -> String {
         "records",
         "changes",
     ]) {
+=======
+    for (word, table) in TABLES {
+>>>>>>> sql-table
         all.push_str(&create(ground, table, word));
         all.push_str(";\n");
         if ground.dialect == Dialect::Postgres {
@@ -148,7 +183,7 @@ fn create(ground: &Ground, table: &str, word: &str) -> String {
     let body = sql.trim_end_matches(')').trim_end();
     let mut sql = body.to_owned();
     for (_, column) in INDEXES.iter().filter(|(of, _)| *of == word) {
-        sql.push_str(&format!(",\n    INDEX {} ({column})", ground.index(column)));
+        sql.push_str(&format!("\n    , INDEX {} ({column})", ground.index(column)));
     }
     sql + "\n) ENGINE = InnoDB"
 }

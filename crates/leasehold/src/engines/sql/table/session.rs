@@ -141,7 +141,8 @@ impl Inner {
         }
     }
 
-    /// Takes those sessions away that keep nothing.
+    /// Ends those sessions that keep nothing; they are swept with the rest,
+    /// after whatever a lost reply may have left to them.
     pub(super) async fn end_idle(&self) {
         let used = self.tickets.sessions();
         for id in self.mine.all().into_iter().filter(|id| !used.contains(id)) {

@@ -24,8 +24,6 @@ pub(super) struct Statements {
     pub(super) begin: Text,
     /// 1 id, 2 ttl, 3 delay.
     pub(super) extend: Text,
-    /// 1 id.
-    pub(super) session: Text,
     /// 1 id; only if it is that of a fixed lease.
     pub(super) end_fixed: Text,
     /// 1 id.
@@ -55,9 +53,8 @@ impl Statements {
             },
             begin: text(BEGIN),
             extend: text(EXTEND),
-            session: text("SELECT client, expires - {now} FROM {sessions} WHERE id = $1"),
             end_fixed: text("DELETE FROM {sessions} WHERE id = $1 AND fixed = 1"),
-            end: text("DELETE FROM {sessions} WHERE id = $1"),
+            end: text("UPDATE {sessions} SET expires = {now} WHERE id = $1 AND expires > {now}"),
             losses: text("SELECT lease, why FROM {losses} WHERE client = $1"),
             heard: text("DELETE FROM {losses} WHERE client = $1 AND lease = $2"),
             lose: text(&lose(postgres)),

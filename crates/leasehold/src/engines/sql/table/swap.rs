@@ -66,17 +66,31 @@ impl Inner {
         session: SessionId,
         mut act: impl FnMut(&mut Page) -> Result<T> + Send,
     ) -> Result<(T, Page)> {
-        let _turn = self.turns.enter(name).await;
         let mut tries = Tries::new(&self.clock);
         loop {
-            let mut page = self.load(name, session).await?;
-            let done = act(&mut page)?;
-            if !page.has_changed() || self.write(&mut page, session).await? {
-                self.tell(&page);
-                return Ok((done, page));
+            if let Some(done) = self.attempt(name, session, &mut act).await? {
+                return Ok(done);
             }
             tries.pause().await?;
         }
+    }
+
+    /// The same, once; `None` if someone else was faster.
+    pub(super) async fn attempt<T: Send>(
+        &self,
+        name: &Name,
+        session: SessionId,
+        mut act: impl FnMut(&mut Page) -> Result<T> + Send,
+    ) -> Result<Option<(T, Page)>> {
+        let _turn = self.turns.enter(name).await;
+        let mut page = self.load(name, session).await?;
+        let done = act(&mut page)?;
+        if page.is_to_be_written() && !self.write(&mut page, session).await? {
+            return Ok(None);
+        }
+        self.tell(&page);
+        self.end_bound(&ended(&page)).await?;
+        Ok(Some((done, page)))
     }
 
     /// Swaps the page in; false if someone else was faster.
@@ -89,7 +103,12 @@ impl Inner {
         let text = if page.is_new() { &self.statements.enter } else { &self.statements.swap };
         let mut steps = vec![step(text, values, true)];
         steps.extend(self.losses_of(page)?);
-        steps.append(&mut page.with);
+        let orphan = |lease| step(&self.records.orphan, vec![key(lease).into()], false);
+        let orphans: Vec<_> = ended(page).into_iter().map(orphan).collect();
+        // Names come before namespaces and those before records, for everyone:
+        // two transactions never wait for each other.
+        steps.splice(1..1, std::mem::take(&mut page.with));
+        steps.extend(orphans);
         if steps.len() == 1
             && let Some(alone) = steps.pop()
         {
@@ -165,6 +184,15 @@ pub(super) fn step(text: &Text, values: Vec<Value>, must_change: bool) -> Step {
     Step { sql: Arc::clone(&text.sql), values: text.values(values), must_change }
 }
 
+/// The leases that have ended, of those to which something is bound.
+fn ended(page: &Page) -> Vec<LeaseId> {
+    let ended = page.effects.iter().filter_map(|effect| match effect {
+        Effect::Ended { id } => Some(*id),
+        _ => None,
+    });
+    ended.collect()
+}
+
 fn news(effect: &Effect, why: Option<&Why>) -> Option<(SessionId, News)> {
     match *effect {
         Effect::HandedOver { id: lease, session, fence, predecessor } => {
@@ -178,20 +206,20 @@ fn news(effect: &Effect, why: Option<&Why>) -> Option<(SessionId, News)> {
 }
 
 /// How often it was tried, and for how long it will be.
-struct Tries<'a> {
+pub(super) struct Tries<'a> {
     clock: &'a Clock,
     until: Moment,
     pause: Duration,
 }
 
 impl<'a> Tries<'a> {
-    fn new(clock: &'a Clock) -> Self {
+    pub(super) fn new(clock: &'a Clock) -> Self {
         let until = clock.now().after(PATIENCE);
         Self { clock, until, pause: Duration::from_millis(1) }
     }
 
     /// A pause of random length, longer each time.
-    async fn pause(&mut self) -> Result<()> {
+    pub(super) async fn pause(&mut self) -> Result<()> {
         let now = self.clock.now();
         if now >= self.until {
             let message = "others change this name all the time; try again later";

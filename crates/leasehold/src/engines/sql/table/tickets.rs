@@ -84,11 +84,14 @@ impl Tickets {
         }
     }
 
-    pub(super) fn held(&self, ticket: &Ticket, session: SessionId) {
+    /// Notes that a ticket is held; true if it is the only one.
+    pub(super) fn held(&self, ticket: &Ticket, session: SessionId) -> bool {
         self.expect(ticket);
-        if let Some(entry) = self.map().get_mut(&ticket.id) {
+        let mut map = self.map();
+        if let Some(entry) = map.get_mut(&ticket.id) {
             (entry.session, entry.phase) = (session, Phase::Held);
         }
+        map.len() == 1
     }
 
     /// Forgets a ticket; whoever waits for it looks, and finds it gone.
@@ -122,6 +125,10 @@ impl Tickets {
 
     pub(super) fn is_empty(&self) -> bool {
         self.map().is_empty()
+    }
+
+    pub(super) fn has_waiting(&self) -> bool {
+        self.map().values().any(|entry| matches!(entry.phase, Phase::Queued(_)))
     }
 
     /// Those that wait, and what they know.

@@ -1,19 +1,46 @@
-//! Waiting for a turn: one task per client looks for all its tickets.
+//! Waiting for a turn, and looking for those who wait.
 
-use std::sync::{Arc, Weak};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Inner;
+use super::ground::Ground;
+use super::page::Page;
+use super::text::Text;
 use super::tickets::{Outlook, Seen};
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
-use crate::engine::state::{Answer, Verb, step};
+use crate::engine::state::{Answer, SessionId, Verb, step};
 use crate::error::Result;
+use crate::name::{Name, Namespace};
 
-/// How often a holder looks whether something was taken away from it.
-const LOSSES: Duration = Duration::from_secs(5);
-/// How many names one statement asks for.
-const NAMES: usize = 64;
+/// How many names one statement asks for: the smallest of these that will do.
+const NAMES: [usize; 3] = [1, 8, 64];
+/// However soon a name may open, nobody looks more often.
+const BREATH: Duration = Duration::from_millis(1);
+
+/// How to read the versions of some names.
+#[derive(Debug)]
+pub(super) struct Versions([(usize, Text); 3]);
+
+impl Versions {
+    pub(super) fn new(ground: &Ground) -> Self {
+        Self(NAMES.map(|size| (size, versions(ground, size))))
+    }
+
+    fn of(&self, count: usize) -> &(usize, Text) {
+        self.0.iter().find(|(size, _)| *size >= count).unwrap_or(&self.0[2])
+    }
+}
+
+fn versions(ground: &Ground, size: usize) -> Text {
+    let pairs: Vec<_> = (0..size).map(|at| format!("(${}, ${})", 2 * at + 1, 2 * at + 2)).collect();
+    let sql = format!(
+        "SELECT namespace, name, version FROM {{names}} WHERE (namespace, name) IN ({})",
+        pairs.join(", ")
+    );
+    Text::new(ground, &sql)
+}
 
 impl Inner {
     pub(super) async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {
@@ -40,12 +67,12 @@ impl Inner {
         }
     }
 
-    /// Looks for everyone who waits; true if anything has changed.
-    async fn look_around(&self) -> Result<bool> {
-        let waiting = self.tickets.waiting();
+    /// Looks for everyone who waits, with one statement for many; true if
+    /// anything has changed.
+    pub(super) async fn look_around(&self) -> Result<bool> {
         let mut changed = false;
-        for some in waiting.chunks(NAMES) {
-            let versions = self.versions(some).await?;
+        for some in self.tickets.waiting().chunks(NAMES[2]) {
+            let versions = self.versions_of(some).await?;
             for (ticket, outlook) in some {
                 if versions.get(&ticket.name) != Some(&outlook.version) {
                     changed = true;
@@ -56,27 +83,25 @@ impl Inner {
         Ok(changed)
     }
 
-    async fn versions(
-        &self,
-        some: &[(Ticket, Outlook)],
-    ) -> Result<std::collections::HashMap<crate::name::Name, i64>> {
+    async fn versions_of(&self, some: &[(Ticket, Outlook)]) -> Result<HashMap<Name, i64>> {
         let mut names: Vec<_> = some.iter().map(|(ticket, _)| &ticket.name).collect();
         names.sort_unstable();
         names.dedup();
-        let text = self.versions.iter().find(|(size, _)| *size >= names.len());
-        let Some((size, text)) = text.or(self.versions.last()) else {
-            return Ok(Default::default());
-        };
+        let (size, text) = self.versions.of(names.len());
         // The last one fills the places that are left.
         let filled = (0..*size).filter_map(|at| names.get(at).or(names.last()));
-        let values = filled.flat_map(|name| self.key(name)).collect();
-        let reply = self.run(text, values).await?;
-        let mut versions = std::collections::HashMap::new();
-        for row in &reply.rows {
-            let space = crate::name::Namespace::new(row.text(0)?)?;
-            versions.insert(crate::name::Name::new(&space, self.name_of(row, 1)?)?, row.int(2)?);
-        }
-        Ok(versions)
+        let reply = self.run(text, filled.flat_map(|name| self.key(name)).collect()).await?;
+        let read = |row| Ok((self.full_name(row, 0)?, row.int(2)?));
+        reply.rows.iter().map(read).collect()
+    }
+
+    /// A name from the column of its namespace and the next.
+    pub(super) fn full_name(
+        &self,
+        row: &crate::engines::sql::link::Row,
+        at: usize,
+    ) -> Result<Name> {
+        Name::new(&Namespace::new(row.text(at)?)?, self.name_of(row, at + 1)?)
     }
 
     /// Looks at the name of one waiter, and changes nothing.
@@ -86,68 +111,24 @@ impl Inner {
             Some((session, Some((fence, predecessor)))) if !page.left(session).is_zero() => {
                 self.tickets.hand(ticket.id, fence, predecessor);
             }
-            Some((session, None)) => {
-                let mut next = page.state.clone();
-                let verb = Verb::Renew { id: ticket.id, ttl: page.left(session) };
-                let done = step(&mut next, verb, page.now, &mut 0);
-                if !matches!(done.answer, Answer::Queued { .. }) || !done.effects.is_empty() {
-                    self.tickets.stir(ticket.id);
-                    return Ok(());
-                }
-                let opens = next.opens_at(ticket.mode).since(page.now);
-                let look_at = page.sent_at.after(opens.max(Duration::from_millis(1)));
-                self.tickets.revise(ticket.id, Outlook { version: page.version(), look_at });
-            }
+            Some((session, None)) => match outlook(&page, ticket, session) {
+                Some(outlook) => self.tickets.revise(ticket.id, outlook),
+                None => self.tickets.stir(ticket.id),
+            },
             _ => self.tickets.stir(ticket.id),
         }
         Ok(())
     }
 }
 
-/// The task that looks, for as long as the engine lives.
-pub(super) async fn watch(engine: Weak<Inner>) {
-    let mut pace = Duration::ZERO;
-    let mut losses_at = Moment::default();
-    loop {
-        let Some(inner) = engine.upgrade() else { return };
-        let (clock, stir) = (inner.clock.clone(), Arc::clone(&inner.stir));
-        let now = clock.now();
-        let waits = !inner.tickets.waiting().is_empty();
-        let next = if waits {
-            pace = inner.poll.next(pace);
-            now.after(pace.mul_f64(0.5 + fastrand::f64() / 2.0))
-        } else if inner.tickets.is_empty() {
-            Moment::NEVER
-        } else {
-            losses_at
-        };
-        drop(inner);
-        tokio::select! {
-            biased;
-            () = stir.notified() => pace = Duration::ZERO,
-            () = clock.sleep_until(next) => {}
-        }
-        let Some(inner) = engine.upgrade() else { return };
-        if let Ok(true) = inner.look_around().await {
-            pace = Duration::ZERO;
-        }
-        if clock.now() >= losses_at && !inner.tickets.is_empty() {
-            // What cannot be read now is read the next time.
-            let _ = inner.losses().await;
-            losses_at = clock.now().after(LOSSES);
-        }
+/// What a waiter may expect; `None` if there is reason to claim again.
+fn outlook(page: &Page, ticket: &Ticket, session: SessionId) -> Option<Outlook> {
+    let mut next = page.state.clone();
+    let verb = Verb::Renew { id: ticket.id, ttl: page.left(session) };
+    let done = step(&mut next, verb, page.now, &mut 0);
+    if !matches!(done.answer, Answer::Queued { .. }) || !done.effects.is_empty() {
+        return None;
     }
-}
-
-/// How often those look who are not told.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Poll {
-    pub(super) first: Duration,
-    pub(super) most: Duration,
-}
-
-impl Poll {
-    fn next(self, pace: Duration) -> Duration {
-        if pace.is_zero() { self.first } else { (pace * 3 / 2).min(self.most) }
-    }
+    let opens = next.opens_at(ticket.mode).since(page.now);
+    Some(Outlook { version: page.version(), look_at: page.sent_at.after(opens.max(BREATH)) })
 }
