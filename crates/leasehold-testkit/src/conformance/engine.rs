@@ -24,8 +24,10 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::new("memory", Store::memory),
+        Self::new("mysql", Store::mysql),
+        Self::new("postgres", Store::postgres),
         Self::new("quorum", Store::quorum),
         Self::new("quorum-redlock3", || Store::redlock(3)),
         Self::new("quorum-redlock5", || Store::redlock(5)),

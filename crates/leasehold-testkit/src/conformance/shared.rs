@@ -20,6 +20,10 @@ pub(super) enum Kind {
     Sentinels,
     /// Three primaries with a replica each.
     Cluster,
+    /// A single PostgreSQL.
+    Postgres,
+    /// A single MariaDB.
+    Mariadb,
 }
 
 /// What was started.
@@ -56,6 +60,8 @@ fn start(kind: Kind) -> Result<Started, ServerError> {
         Kind::Tls => server(Plan::redis_tls().password("pw")),
         Kind::Sentinels => calm(Fleet::watched(1)?),
         Kind::Cluster => calm(Fleet::cluster()?),
+        Kind::Postgres => server(Plan::postgres().args(["-c", "max_connections=800"])),
+        Kind::Mariadb => server(Plan::mariadb().args(["--max-connections=800"])),
     }
 }
 

@@ -4,9 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::ServerError;
+use super::account::{give_key_to, give_to, run_as};
 use super::binary::Binary;
-use super::plan::{finish, give_to, leashed, run_as};
+use super::plan::{finish, leashed};
+use super::redis::Extras;
+use super::{ServerError, certificates};
 
 const INSTALL: Binary =
     Binary { program: "mariadb-install-db", versions: None, package: "mariadb-server" };
@@ -21,9 +23,22 @@ CREATE USER IF NOT EXISTS root@'127.0.0.1';
 GRANT ALL ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;
 ";
 
-pub(super) fn prepare(folder: &Path) -> Result<(), ServerError> {
+fn init(extras: &Extras) -> String {
+    match &extras.login {
+        None => INIT.to_owned(),
+        Some((_, password)) => {
+            format!("{INIT}ALTER USER root@'127.0.0.1' IDENTIFIED BY '{password}';\n")
+        }
+    }
+}
+
+pub(super) fn prepare(folder: &Path, extras: &Extras) -> Result<(), ServerError> {
     give_to(USER, folder)?;
-    fs::write(folder.join("init.sql"), INIT)?;
+    if extras.tls {
+        certificates::make(folder)?;
+        give_key_to(USER, &folder.join("server.key"))?;
+    }
+    fs::write(folder.join("init.sql"), init(extras))?;
     let mut command = leashed(&INSTALL)?;
     command.arg("--no-defaults").arg(format!("--datadir={}", folder.join("data").display()));
     command.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
@@ -33,7 +48,7 @@ pub(super) fn prepare(folder: &Path) -> Result<(), ServerError> {
     finish(command, "mariadb-install-db")
 }
 
-pub(super) fn command(folder: &Path, port: u16) -> Result<Command, ServerError> {
+pub(super) fn command(folder: &Path, port: u16, extras: &Extras) -> Result<Command, ServerError> {
     let path = |name: &str| folder.join(name).display().to_string();
     let mut command = leashed(&MARIADB)?;
     command.arg("--no-defaults").arg(format!("--datadir={}", path("data")));
@@ -43,6 +58,11 @@ pub(super) fn command(folder: &Path, port: u16) -> Result<Command, ServerError> 
     command.arg(format!("--init-file={}", path("init.sql")));
     // SIGKILL loses no page cache, so syncing would only cost time.
     command.args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=2"]);
+    if extras.tls {
+        command.arg(format!("--ssl-cert={}", path("server.pem")));
+        command.arg(format!("--ssl-key={}", path("server.key")));
+        command.arg(format!("--ssl-ca={}", path("ca.pem")));
+    }
     run_as(USER, &mut command)?;
     Ok(command)
 }

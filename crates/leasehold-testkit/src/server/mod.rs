@@ -4,15 +4,21 @@
 //! again at the same address with the same data. It ends with its value, and
 //! also when the test process itself is killed.
 
+mod account;
 mod binary;
+mod certificates;
 mod fleet;
 mod mariadb;
+mod pair;
+mod pgbouncer;
 mod plan;
+mod postgres;
 mod redis;
 mod spawn;
 mod tree;
 
 pub use fleet::{Fleet, ask};
+pub use pair::Pair;
 pub use plan::Plan;
 
 use std::fmt;
@@ -116,6 +122,16 @@ impl Server {
         server.plan.prepare(server.folder.path())?;
         server.launch(true)?;
         Ok(server)
+    }
+
+    /// Runs a statement on a PostgreSQL or MariaDB with its own client, and gives
+    /// back the rows as text.
+    ///
+    /// # Errors
+    ///
+    /// When the client is missing, or the server refuses.
+    pub fn sql(&self, statement: &str) -> Result<String, ServerError> {
+        self.plan.sql(self.addr(), statement)
     }
 
     /// The process id of the server's first process.
@@ -338,7 +354,7 @@ impl Drop for Server {
 ///
 /// When the folder or the shared memory cannot be removed.
 pub fn remove_remains(folder: &Path) -> io::Result<()> {
-    if let Some(segment) = plan::shared_memory(folder) {
+    if let Some(segment) = postgres::shared_memory(folder) {
         Command::new("ipcrm").args(["-m", &segment]).output()?;
     }
     fs::remove_dir_all(folder)

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::keys::Shard;
 use super::pack::garbled;
-use super::verb::{Answered, closed};
+use super::verb::{Answered, Said, closed};
 use crate::engines::redis::link::{Link, Reply};
 use crate::engines::redis::script::{Call, Script};
 use crate::error::{Error, ErrorKind, Result};
@@ -25,9 +25,9 @@ macro_rules! parts {
 
 /// Without its clock, which a test brings itself.
 #[cfg(test)]
-pub(super) const STEP_ALONE: &str = parts!("common", "words", "quick", "step");
+pub(super) const STEP_ALONE: &str = parts!("common", "quick", "words", "step");
 
-static STEP: Script = Script::new(parts!("clock", "common", "words", "quick", "step"));
+static STEP: Script = Script::new(parts!("clock", "common", "quick", "words", "step"));
 static RECORD: Script = Script::new(parts!("clock", "common", "record"));
 
 /// The most verbs of one call: a server does nothing else while it serves them.
@@ -149,12 +149,13 @@ impl Van {
             }),
             Ok(((sent_at, acknowledged), mut answers)) => {
                 let orphans = answers.split_off(bag.len());
-                for (parcel, packed) in bag.into_iter().zip(answers) {
-                    let _ = parcel.back.send(Ok(Answered { packed, sent_at, acknowledged }));
+                for (parcel, said) in bag.into_iter().zip(answers) {
+                    let _ = parcel.back.send(Ok(Answered { said, sent_at, acknowledged }));
                 }
-                orphans.into_iter().for_each(|names| {
+                for names in orphans {
+                    let Said::Packed(names) = names else { continue };
                     let _ = self.orphans.send(names);
-                });
+                }
             }
         }
     }
@@ -194,12 +195,16 @@ fn publish(shard: &Shard) -> &'static str {
 }
 
 /// One for each verb, and the orphans if there are any.
-fn answers(value: Value, expected: usize) -> Result<Vec<Vec<u8>>> {
+fn answers(value: Value, expected: usize) -> Result<Vec<Said>> {
     let Value::Array(values) = value else { return Err(garbled()) };
-    let bytes = values.into_iter().map(|value| match value {
-        Value::BulkString(bytes) => Ok(bytes),
-        _ => Err(garbled()),
-    });
-    let answers = bytes.collect::<Result<Vec<_>>>()?;
+    let answers = values.into_iter().map(said).collect::<Result<Vec<_>>>()?;
     if answers.len() >= expected { Ok(answers) } else { Err(garbled()) }
+}
+
+pub(super) fn said(value: Value) -> Result<Said> {
+    match value {
+        Value::BulkString(bytes) => Ok(Said::Packed(bytes)),
+        Value::Int(number) => u64::try_from(number).map(Said::Plain).map_err(|_| garbled()),
+        _ => Err(garbled()),
+    }
 }

@@ -30,7 +30,7 @@ async fn statuses(engine: &Inner, names: Vec<Name>) -> Result<Vec<Status>> {
     let asked: Vec<_> = names.iter().map(|name| engine.ask(name, verb::look())).collect();
     let mut statuses = Vec::with_capacity(asked.len());
     for (name, asked) in names.into_iter().zip(asked) {
-        let status = verb::status(name, &asked.await?.packed)?;
+        let status = verb::status(name, asked.await?.said.packed()?)?;
         if status.is_busy() || status.last.is_some() {
             statuses.push(status);
         }

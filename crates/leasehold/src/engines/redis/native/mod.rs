@@ -227,7 +227,7 @@ impl Inner {
         let record = claim.load.then(|| shard.record(name.as_str()));
         let verb = verb::acquire(&claim, &channel, spins);
         let answered = self.ask_with(&name, verb, Vec::from_iter(record)).await?;
-        let mut verdict = answered.answer()?.into_verdict(answered.sent_at);
+        let mut verdict = answered.said.answer(claim.ttl)?.into_verdict(answered.sent_at);
         match &mut verdict {
             Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {
                 let left = busy.recheck_in.unwrap_or_default();
@@ -314,7 +314,7 @@ impl Inner {
 
     async fn evict(&self, eviction: Eviction) -> Result<Evicted> {
         let answered = self.ask(&eviction.name, verb::evict(&eviction)).await?;
-        verb::taken(&answered.packed).map(Evicted::new)
+        verb::taken(answered.said.packed()?).map(Evicted::new)
     }
 }
 

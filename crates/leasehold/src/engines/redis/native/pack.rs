@@ -7,10 +7,25 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct Packer(Vec<u8>);
 
 impl Packer {
+    /// Plain bytes: a kind and numbers. What follows may be plain or packed.
+    pub(super) fn plain(kind: u8, numbers: &[u64]) -> Self {
+        let mut bytes = Vec::with_capacity(128);
+        bytes.push(kind);
+        numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
+        Self(bytes)
+    }
+
+    /// Bytes as they are.
+    pub(super) fn raw(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
+    }
+
     /// An array of `items` items, which have to follow.
-    pub(super) fn array(items: u16) -> Self {
+    pub(super) fn array(mut self, items: u16) -> Self {
         let [high, low] = items.to_be_bytes();
-        Self(vec![0xdc, high, low])
+        self.0.extend([0xdc, high, low]);
+        self
     }
 
     pub(super) fn number(mut self, number: u64) -> Self {
@@ -206,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_is_packed_comes_back() {
-        let packed = Packer::array(4).number(7).bytes("a").maybe(None::<&str>).number(1 << 50);
+        let packed =
+            Packer::default().array(4).number(7).bytes("a").maybe(None::<&str>).number(1 << 50);
         let mut items = Item::unpack(&packed.done()).unwrap().array().unwrap();
         assert_eq!(items.number().unwrap(), 7);
         assert_eq!(items.text().unwrap(), "a");

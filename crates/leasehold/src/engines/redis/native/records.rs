@@ -30,7 +30,7 @@ impl Inner {
         let shard = self.shard(name);
         let keys = vec![shard.record(name.as_str())];
         let answered = self.courier.carry(Desk::Records, &shard, keys, verb).await?;
-        sheet::answer(&answered.packed)
+        sheet::answer(answered.said.packed()?)
     }
 
     /// A record as it is now.

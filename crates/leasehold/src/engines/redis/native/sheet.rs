@@ -29,7 +29,7 @@ pub(super) enum Answer {
 }
 
 pub(super) fn load() -> Vec<u8> {
-    Packer::array(1).bytes("l").done()
+    Packer::default().array(1).bytes("l").done()
 }
 
 /// Writes; `looked` is the version whose lease was found alive, `left` how long
@@ -41,7 +41,7 @@ pub(super) fn store(store: &Store, looked: u64, left: u64) -> Vec<u8> {
         Expect::Version(version) => (2, version),
     };
     let bond = store.bound_to.as_ref().filter(|_| store.value.is_some());
-    let verb = Packer::array(10).bytes("s").bytes(store.name.as_str()).number(expected);
+    let verb = Packer::default().array(10).bytes("s").bytes(store.name.as_str()).number(expected);
     let verb = verb.number(version).number(looked).maybe(store.value.as_ref());
     let verb = verb.number(store.ttl.map_or(0, millis));
     bonded(verb, bond).number(left).done()
@@ -52,24 +52,24 @@ fn bonded(verb: Packer, bond: Option<&Ticket>) -> Packer {
 }
 
 pub(super) fn add(record: &Name, amount: u64, looked: u64) -> Vec<u8> {
-    let verb = Packer::array(4).bytes("a").bytes(record.as_str());
+    let verb = Packer::default().array(4).bytes("a").bytes(record.as_str());
     verb.bytes(amount.to_string()).number(looked).done()
 }
 
 /// Puts a sum in place of the value it was made of.
 pub(super) fn put_sum(record: &Name, version: u64, sum: u64) -> Vec<u8> {
-    let verb = Packer::array(4).bytes("p").bytes(record.as_str()).number(version);
+    let verb = Packer::default().array(4).bytes("p").bytes(record.as_str()).number(version);
     verb.bytes(sum.to_string()).done()
 }
 
 /// Ends a record that has outlived its lease or its time.
 pub(super) fn delete(record: &str, version: u64) -> Vec<u8> {
-    Packer::array(3).bytes("d").bytes(record).number(version).done()
+    Packer::default().array(3).bytes("d").bytes(record).number(version).done()
 }
 
 /// The lease that a record goes with lives on.
 pub(super) fn keep(record: &str, left: u64) -> Vec<u8> {
-    Packer::array(3).bytes("w").bytes(record).number(left).done()
+    Packer::default().array(3).bytes("w").bytes(record).number(left).done()
 }
 
 pub(super) fn answer(packed: &[u8]) -> Result<Answer> {

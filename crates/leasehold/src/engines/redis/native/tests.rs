@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::{Commands, Connection};
 
-use super::courier::STEP_ALONE;
+use super::courier::{STEP_ALONE, said};
 use super::keys::{Ground, Shard};
-use super::verb::{self, News};
+use super::verb::{self, News, Said};
 use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Predecessor, Refresh, Stance, Ticket};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, Effect, State, Verb, step};
@@ -68,27 +68,37 @@ impl Pair {
     }
 
     /// What the script answers. News are pushed to a list instead of published.
-    fn ask_script(&mut self, verb: Vec<u8>) -> (Vec<u8>, Vec<News>) {
+    fn ask_script(&mut self, verb: Vec<u8>) -> (Said, Vec<News>) {
         let _: () = self.redis.set("clock", self.millis * 1000).unwrap();
         let mut call = self.script.prepare_invoke();
         call.key(self.shard.counter()).key(self.shard.index());
         call.key(self.shard.summary(self.name.as_str()));
         call.key(self.shard.details(self.name.as_str()));
         call.arg("RPUSH").arg(self.shard.prefix()).arg("changes").arg(verb);
-        let mut answers: Vec<Vec<u8>> = call.invoke(&mut self.redis).unwrap();
+        let mut answers: Vec<redis::Value> = call.invoke(&mut self.redis).unwrap();
         let told: Vec<Vec<u8>> = self.redis.lrange("news", 0, -1).unwrap();
         let _: () = self.redis.del("news").unwrap();
-        (answers.remove(0), told.iter().map(|news| verb::news(news).unwrap()).collect())
+        (
+            said(answers.remove(0)).unwrap(),
+            told.iter().map(|news| verb::news(news).unwrap()).collect(),
+        )
     }
 
     /// Takes both through one verb and compares.
     fn step(&mut self, core: Verb, script: Vec<u8>) {
         let told = format!("{core:?}");
+        let ttl = match &core {
+            Verb::Acquire { claim, .. } => claim.ttl,
+            _ => Duration::ZERO,
+        };
         let (expected, effects) = self.ask_core(core);
-        let (packed, news) = self.ask_script(script);
+        let (said, news) = self.ask_script(script);
         match &expected {
-            Answer::Evicted(ids) => assert_eq!(ids.len(), verb::taken(&packed).unwrap().len()),
-            expected => same_answer(expected, &verb::answer(&packed).unwrap(), &told),
+            Answer::Evicted(ids) => {
+                let taken = verb::taken(said.packed().unwrap()).unwrap();
+                assert_eq!(ids.len(), taken.len());
+            }
+            expected => same_answer(expected, &said.answer(ttl).unwrap(), &told),
         }
         same_news(&effects, &news);
         self.same_status();
@@ -97,10 +107,10 @@ impl Pair {
     /// Looking is a tick for the script; so it must be for the core.
     fn same_status(&mut self) {
         let (_, effects) = self.ask_core(Verb::Tick);
-        let (packed, news) = self.ask_script(verb::look());
+        let (said, news) = self.ask_script(verb::look());
         same_news(&effects, &news);
         let expected = self.core.status(self.name.clone(), self.now());
-        let found = verb::status(self.name.clone(), &packed).unwrap();
+        let found = verb::status(self.name.clone(), said.packed().unwrap()).unwrap();
         assert_eq!(found.holders, expected.holders);
         assert_eq!(format!("{:?}", found.waiters), format!("{:?}", expected.waiters));
         assert_eq!(found.closed_for, expected.closed_for);

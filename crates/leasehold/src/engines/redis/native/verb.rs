@@ -14,13 +14,24 @@ use crate::name::{Name, Namespace};
 /// Asks for a lease. A grant that comes later is told on `channel`, unless the
 /// client asks again by itself; and so is an eviction.
 pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
-    let (mode, take, of) = numbers(claim.ticket.mode);
     let waits = match claim.stance {
         Stance::Try => 0,
         Stance::Wait { .. } if asks => 2,
         Stance::Wait { .. } => 1,
     };
-    Packer::array(12)
+    let (mode, take, of) = numbers(claim.ticket.mode);
+    if matches!(claim.ticket.mode, Mode::Exclusive | Mode::Write) && !claim.load {
+        return Packer::plain(b'A', &[millis(claim.ttl), millis(claim.lock_delay)])
+            .raw(&id(claim.ticket.id))
+            .array(5)
+            .number(mode)
+            .bytes(claim.owner.label())
+            .maybe(claim.meta.as_deref())
+            .bytes(channel)
+            .number(waits)
+            .done();
+    }
+    general(2 + u8::from(claim.load), 12)
         .bytes("a")
         .bytes(id(claim.ticket.id))
         .number(mode)
@@ -37,14 +48,17 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
 }
 
 pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
-    Packer::array(3).bytes("r").bytes(id(refresh.ticket.id)).number(millis(refresh.ttl)).done()
+    Packer::plain(b'R', &[millis(refresh.ttl)]).raw(&id(refresh.ticket.id)).done()
 }
 
 /// Ends a lease; what is stored with it has to be of the same shard.
 pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     let closed = ending.keep_closed.map_or(0, millis);
     let store = ending.store.as_ref();
-    Packer::array(7)
+    if closed == 0 && !ending.cut_off && store.is_none() {
+        return Packer::plain(b'U', &[]).raw(&id(lease)).done();
+    }
+    general(if store.is_some() { 5 } else { 2 }, 7)
         .bytes("u")
         .bytes(id(lease))
         .number(closed)
@@ -55,23 +69,29 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
         .done()
 }
 
+/// A verb that the quick part of the script does not know: how many keys it
+/// has, and so many items.
+fn general(keys: u8, items: u16) -> Packer {
+    Packer::plain(keys, &[]).array(items)
+}
+
 /// Whether a lease is held; and that a record goes with it.
 pub(super) fn bind(lease: LeaseId, record: &Name) -> Vec<u8> {
-    Packer::array(3).bytes("b").bytes(id(lease)).bytes(full(record)).done()
+    general(2, 3).bytes("b").bytes(id(lease)).bytes(full(record)).done()
 }
 
 /// Whether a lease is held.
 pub(super) fn holds(lease: LeaseId) -> Vec<u8> {
-    Packer::array(2).bytes("h").bytes(id(lease)).done()
+    general(2, 2).bytes("h").bytes(id(lease)).done()
 }
 
 pub(super) fn convert(lease: LeaseId, to: Mode) -> Vec<u8> {
     let (mode, take, of) = numbers(to);
-    Packer::array(5).bytes("c").bytes(id(lease)).number(mode).number(take).number(of).done()
+    general(2, 5).bytes("c").bytes(id(lease)).number(mode).number(take).number(of).done()
 }
 
 pub(super) fn evict(eviction: &Eviction) -> Vec<u8> {
-    let verb = Packer::array(5).bytes("e");
+    let verb = general(2, 5).bytes("e");
     let verb = match eviction.target {
         Target::Fence(fence) => verb.number(fence).nothing(),
         Target::Lease(lease) => verb.nothing().bytes(id(lease)),
@@ -81,7 +101,7 @@ pub(super) fn evict(eviction: &Eviction) -> Vec<u8> {
 }
 
 pub(super) fn look() -> Vec<u8> {
-    Packer::array(1).bytes("i").done()
+    general(2, 1).bytes("i").done()
 }
 
 pub(super) fn id(lease: LeaseId) -> [u8; 16] {
@@ -148,8 +168,7 @@ fn span(items: &mut Items) -> Result<Duration> {
     items.number().map(Duration::from_millis)
 }
 
-/// The answer to a verb that changes one lease.
-pub(super) fn answer(packed: &[u8]) -> Result<Answer> {
+fn answer(packed: &[u8]) -> Result<Answer> {
     let mut items = Item::unpack(packed)?.array()?;
     Ok(match items.number()? {
         1 => Answer::Granted {
@@ -258,23 +277,52 @@ pub(super) fn news(packed: &[u8]) -> Result<News> {
     })
 }
 
+/// What a script says to one verb.
+#[derive(Debug)]
+pub(super) enum Said {
+    /// The fence of a grant, exactly as asked for; 0 for released.
+    Plain(u64),
+    Packed(Vec<u8>),
+}
+
+impl Said {
+    pub(super) fn packed(&self) -> Result<&[u8]> {
+        match self {
+            Self::Plain(_) => Err(garbled()),
+            Self::Packed(packed) => Ok(packed),
+        }
+    }
+
+    /// The answer to a verb that changes one lease and asked for `ttl`.
+    pub(super) fn answer(&self, ttl: Duration) -> Result<Answer> {
+        match self {
+            Self::Plain(0) => Ok(Answer::Released),
+            Self::Plain(fence) => {
+                Ok(Answer::Granted { fence: *fence, ttl, predecessor: Predecessor::None })
+            }
+            Self::Packed(packed) => answer(packed),
+        }
+    }
+}
+
 /// One verb's answer, with when its request left.
 #[derive(Debug)]
 pub(super) struct Answered {
-    pub(super) packed: Vec<u8>,
+    pub(super) said: Said,
     pub(super) sent_at: Moment,
     /// How many replicas know of it, if that was asked for.
     pub(super) acknowledged: Option<u64>,
 }
 
 impl Answered {
+    /// To a verb that asks for no time.
     pub(super) fn answer(&self) -> Result<Answer> {
-        answer(&self.packed)
+        self.said.answer(Duration::ZERO)
     }
 
     /// Who took the lease away and why, if it was and nothing came since.
     pub(super) fn evicted(&self) -> Option<Loss> {
-        let mut items = Item::unpack(&self.packed).ok()?.array().ok()?;
+        let mut items = Item::unpack(self.said.packed().ok()?).ok()?.array().ok()?;
         expect(&mut items, 6).ok()?;
         let (actor, reason) = (items.text().ok()?, items.text().ok()?);
         Some(Loss::Evicted { actor: actor.into(), reason: reason.into() })
@@ -282,7 +330,8 @@ impl Answered {
 
     /// The record that a claim has loaded, as it is packed.
     pub(super) fn loaded(&self) -> Result<Option<Vec<u8>>> {
-        let mut items = Item::unpack(&self.packed)?.array()?;
+        let Said::Packed(packed) = &self.said else { return Ok(None) };
+        let mut items = Item::unpack(packed)?.array()?;
         items.nth(4).map_or(Ok(None), Item::maybe_bytes)
     }
 }

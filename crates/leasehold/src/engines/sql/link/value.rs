@@ -122,6 +122,8 @@ pub(in crate::engines::sql) struct Reply {
     /// it changed their values. MySQL counts two where an insert became an
     /// update.
     pub(in crate::engines::sql) affected: u64,
+    /// What MySQL's `LAST_INSERT_ID(..)` was set to.
+    pub(in crate::engines::sql) last_id: u64,
     /// When the statement left.
     pub(in crate::engines::sql) sent_at: Moment,
 }

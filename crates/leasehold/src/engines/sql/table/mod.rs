@@ -1,20 +1,287 @@
-//! The lease table.
+//! The lease table: the default strategy on a database server.
+//!
+//! A row per name holds the state of the pure core. Taking a free name and
+//! giving it back are one statement each; everything else is a guess that is
+//! swapped in ([`swap`]). What keeps leases alive is a row per client and ttl
+//! ([`session`]). All time is the database's.
 
-use std::sync::Arc;
+mod acquire;
+mod ground;
+mod news;
+mod operate;
+mod page;
+mod records;
+mod release;
+mod renew;
+mod schema;
+mod session;
+mod statements;
+mod swap;
+mod sweep;
+mod text;
+mod tickets;
+mod wait;
+mod watchman;
 
-use super::link::Link;
-use crate::clock::Clock;
-use crate::engine::Engine;
-use crate::error::{Error, ErrorKind, Result};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use self::ground::Ground;
+use self::page::ClientId;
+use self::records::{Watchers, Watching};
+use self::session::Mine;
+use self::statements::Statements;
+use self::swap::Turns;
+use self::text::Text;
+use self::tickets::Tickets;
+use self::wait::Versions;
+use self::watchman::Wakes;
+use super::link::{Dialect, Link};
+use crate::claim::{
+    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{
+    Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+};
+use crate::engine::state::SessionId;
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
+    RecordListing, Records, Scope, Selector,
+};
+use crate::error::Result;
+use crate::name::{Name, Namespace};
 use crate::url::Url;
 
+/// Leases in tables of a database server.
+#[derive(Clone, Debug)]
+struct Table(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    clock: Clock,
+    statements: Statements,
+    listing: Text,
+    records: records::Statements,
+    watchers: Watchers,
+    spaces: Spaces,
+    home: Handle,
+    versions: Versions,
+    sweeping: sweep::Statements,
+    /// When a verb was last asked for.
+    busy_at: AtomicU64,
+    wakes: Wakes,
+    client: ClientId,
+    mine: Mine,
+    tickets: Tickets,
+    turns: Turns,
+    /// Rung when somebody begins to wait.
+    stir: Arc<Notify>,
+    profile: Profile,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
 /// Opens the strategy on a server that is reached.
-#[expect(clippy::unused_async, reason = "it will look at the server first")]
 pub(in crate::engines::sql) async fn open(
     link: Link,
-    _url: &Url,
-    _clock: Clock,
+    url: &Url,
+    clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
-    Err(Error::new(ErrorKind::Unsupported, "the strategy is not there yet")
-        .with("endpoint", link.endpoint()))
+    let ground = Ground::from_options(link.dialect(), &url.options)?;
+    let wakes = Wakes::from_options(&url.options, &link)?;
+    schema::prepare(&link, &ground).await?;
+    let inner = Arc::new(Inner {
+        profile: promises(&link, wakes),
+        statements: Statements::new(&ground),
+        listing: operate::listing(&ground),
+        records: records::Statements::new(&ground),
+        watchers: Watchers::new(&ground),
+        spaces: Spaces::default(),
+        home: Handle::current(),
+        versions: Versions::new(&ground),
+        sweeping: sweep::Statements::new(&ground),
+        busy_at: AtomicU64::new(0),
+        client: session::fresh_id(),
+        mine: Mine::default(),
+        tickets: Tickets::default(),
+        turns: Turns::default(),
+        stir: Arc::default(),
+        tasks: Mutex::default(),
+        wakes,
+        clock,
+        link,
+    });
+    inner.start(watchman::Watchman::new(&inner).watch());
+    Ok(Arc::new(Table(inner)))
+}
+
+fn promises(link: &Link, wakes: Wakes) -> Profile {
+    let scheme = match link.dialect() {
+        Dialect::Postgres => "postgres",
+        Dialect::Mysql => "mysql",
+    };
+    let mut profile = Profile::new(scheme, link.endpoint());
+    profile.grants = Grants::Counted;
+    profile.fencing = Fencing::Strict;
+    profile.order = Order::Fifo;
+    profile.liveness = Liveness::Session;
+    profile.clock = Timekeeper::Server;
+    profile.wake = if wakes.push { WakeUp::Push } else { WakeUp::Poll };
+    profile.reach = Reach::Network;
+    profile.survives = Survives::Restart;
+    profile.listing = Lists::Indexed;
+    profile.predecessor = true;
+    profile.lock_delay = true;
+    profile.keep_closed = true;
+    profile.convert = true;
+    profile
+}
+
+impl Inner {
+    /// Starts a task that ends with the engine.
+    fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = Handle::current().spawn(task).abort_handle();
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+    }
+
+    fn quiet(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.iter().for_each(AbortHandle::abort);
+        self.tickets.close();
+        self.watchers.close();
+    }
+
+    /// Notes that there may be something to sweep one day.
+    fn note_work(&self) {
+        self.busy_at.store(self.clock.now().nanos(), Ordering::Relaxed);
+    }
+
+    /// Notes that we hold something. Whoever holds looks now and then whether
+    /// it was taken away, so the first one wakes the task that does.
+    fn holds(&self, ticket: &Ticket, session: SessionId) {
+        if self.tickets.held(ticket, session) {
+            self.stir.notify_one();
+        }
+    }
+}
+
+/// The namespaces whose rows are known to be there.
+#[derive(Debug, Default)]
+struct Spaces(Mutex<HashSet<Namespace>>);
+
+impl Spaces {
+    fn contains(&self, space: &Namespace) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(space)
+    }
+
+    fn insert(&self, space: &Namespace) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space.clone());
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.quiet();
+    }
+}
+
+impl Engine for Table {
+    fn profile(&self) -> &Profile {
+        &self.0.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let inner = Arc::clone(&self.0);
+        inner.note_work();
+        Box::pin(async move { inner.acquire(claim).await })
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { Ok(inner.wait(ticket, until).await) })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.renew(tickets).await })
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.release(ticket, ending).await })
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.convert(ticket, to).await })
+    }
+
+    fn events(&self) -> Events {
+        self.0.link.events()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.inspect(selector, page).await })
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.evict(eviction).await })
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            inner.end_idle().await;
+            inner.quiet();
+            inner.link.close();
+            Ok(())
+        })
+    }
+}
+
+impl Records for Table {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.record(&name).await })
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        let inner = Arc::clone(&self.0);
+        inner.note_work();
+        Box::pin(async move { inner.store(store).await })
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.add(name, amount).await })
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.list_records(scope, page).await })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let watching = Watching::start(inner, scope).await?;
+            Ok(Box::new(watching) as Box<dyn RecordEvents>)
+        })
+    }
 }

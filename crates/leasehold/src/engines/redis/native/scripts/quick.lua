@@ -1,68 +1,87 @@
 -- One call serves many verbs of one client. KEYS are the counter and the index
 -- of the shard, then two for each verb: a summary (a string, with the sole
--- holder in it, so that an uncontended lock is one GET and one SET) and the
--- details (a hash of readers, permits and the queue; mostly absent). A claim
--- that loads a record has its key as well, a release that stores one its key,
--- the index of records and what lapses.
+-- holder in it) and the details (a hash of readers, permits and the queue;
+-- mostly absent). A claim that loads a record has its key as well, a release
+-- that stores one its key, the index of records and what lapses.
 -- ARGV are how to publish, how long the prefix of a summary key is, where
--- changes of records are published, and one packed array for each verb.
+-- changes of records are published, and one text for each verb.
 
-local INDEX, PREFIX, CHANGES = KEYS[2], tonumber(ARGV[2]), ARGV[3]
-local answers, listed, longest, rest, next_key = {}, {}, 0, {}, 3
+local call, sub, byte = redis.call, string.sub, string.byte
+local bytes, numbers = struct.pack, struct.unpack
+local INDEX, FROM, LINGER = KEYS[2], ARGV[2] + 1, 60000
+local answers, listed, longest, rest, next_key = {}, {}, 0, nil, 3
 
 -- What concerns all names of the shard, once for the whole call.
 local function keep_index()
-  local new, old = {}, {}
+  local new, old, added, cut = {}, {}, 0, 0
   for text, is_there in pairs(listed) do
     if is_there then
-      new[#new + 1] = 0
-      new[#new + 1] = text
+      new[added + 1], new[added + 2], added = 0, text, added + 2
     else
-      old[#old + 1] = text
+      old[cut + 1], cut = text, cut + 1
     end
   end
-  if #new > 0 then
-    redis.call('ZADD', INDEX, unpack(new))
-    if redis.call('PTTL', INDEX) < longest - 1000 then redis.call('PEXPIRE', INDEX, longest) end
+  if added > 0 then
+    call('ZADD', INDEX, unpack(new))
+    if call('PTTL', INDEX) < longest - 1000 then call('PEXPIRE', INDEX, longest) end
   end
-  if #old > 0 then redis.call('ZREM', INDEX, unpack(old)) end
+  if cut > 0 then call('ZREM', INDEX, unpack(old)) end
 end
 
--- Most verbs are a claim on a name that nobody has, or the release of a sole
--- holder for whom nobody waits. They are served here: to make the functions
--- that serve all others takes several times as long.
+-- Most verbs are a claim on a name that nobody has, and the renewal and the
+-- release of one for whom nobody waits. They come and are stored as plain
+-- bytes, and are served here without tables or functions of their own, which
+-- takes half the time:
+--
+--   claim    'A'                             ttl delay id  and the rest, packed
+--   name     'P' expires fence since         ttl delay id  and the rest, packed
+--   renewal  'R' ttl id        release  'U' id
+--
+-- Numbers have 8 bytes, ids 16. The answer is a fence, or 0 for released. All
+-- other verbs are a byte that says how many keys they have, and a packed array.
 for at = 4, #ARGV do
-  local verb, first = unpacked(ARGV[at]), next_key
-  local kind, summary, answer = verb[1], KEYS[first], nil
-  local loads, stores = kind == 'a' and verb[12] == 1, kind == 'u' and verb[5]
-  next_key = first + 2 + (loads and 1 or 0) + (stores and 3 or 0)
-  local packed = redis.call('GET', summary)
-  if kind == 'a' and not packed and (verb[3] == EXCLUSIVE or verb[3] == WRITE) then
-    local ttl, fence = verb[7], draw()
-    local left = ttl + verb[8] + max(LINGER, 2 * ttl)
-    local seat = { verb[2], verb[3], verb[4], verb[5], verb[6], ttl, verb[8], verb[9], verb[10], now,
-      now + ttl, 0, fence, NONE, false, verb[11] == 2 }
-    redis.call('SET', summary, pack({ seat, 0, 0, 0, false, 0, 0, 0, false, now + left }), 'PX', left)
-    listed[string.sub(summary, PREFIX + 1)], longest = true, max(longest, left)
-    answer = { GRANTED, fence, ttl, NONE, loads and redis.call('GET', KEYS[first + 2]) }
-  elseif kind == 'u' and packed and not stores and verb[3] == 0 and verb[4] == 0 then
-    local state = unpacked(packed)
-    local sole = state[SOLE]
-    if sole and sole[ID] == verb[2] and sole[EXPIRES] > now and not sole[BOUND]
-      and state[HEAD] == state[TAIL] and state[CLOSED] <= now and not state[LAST] then
-      redis.call('DEL', summary)
-      listed[string.sub(summary, PREFIX + 1)] = false
-      answer = { DONE }
+  local verb, summary, answer = ARGV[at], KEYS[next_key], nil
+  local kind = byte(verb)
+  if kind == 65 then
+    local ttl, delay = numbers('>I8I8', verb, 2)
+    local left = ttl + delay + (2 * ttl > LINGER and 2 * ttl or LINGER)
+    local fence = draw()
+    local name = 'P' .. bytes('>I8I8I8', now + ttl, fence, now) .. sub(verb, 2)
+    if call('SET', summary, name, 'NX', 'PX', left) then
+      answer, listed[sub(summary, FROM)] = fence, true
+      if left > longest then longest = left end
+    else
+      count = fence - 1
+    end
+  elseif kind == 85 or kind == 82 then
+    local name = call('GET', summary)
+    if name and byte(name) == 80 and sub(name, 42, 57) == sub(verb, -16) then
+      local expires, fence, since, ttl, delay = numbers('>I8I8I8I8I8', name, 2)
+      if expires > now and kind == 85 then
+        call('DEL', summary)
+        answer, listed[sub(summary, FROM)] = 0, false
+      elseif expires > now then
+        local more = numbers('>I8', verb, 2)
+        expires, ttl = max(expires, now + more), max(ttl, more)
+        local left = expires - now + delay + max(2 * ttl, LINGER)
+        name = 'P' .. bytes('>I8I8I8I8', expires, fence, since, ttl) .. sub(name, 34)
+        call('SET', summary, name, 'PX', left)
+        answer, listed[sub(summary, FROM)] = pack({ 4, expires - now }), true
+        if left > longest then longest = left end
+      end
     end
   end
   if answer then
-    answers[at - 3] = pack(answer)
+    answers[at - 3], next_key = answer, next_key + 2
   else
-    rest[#rest + 1] = { at - 3, first, verb }
+    -- Which verb it is, and where its keys begin.
+    rest = rest or {}
+    rest[#rest + 1], rest[#rest + 2] = at, next_key
+    next_key = next_key + (kind < 65 and kind or 2)
   end
 end
 
-if #rest == 0 then
+if not rest then
   keep_count()
   keep_index()
   return answers

@@ -11,12 +11,46 @@ end
 local summary, details, name, state, known, changed, fresh
 local orphans = {}
 
+-- A claim, of plain bytes as it came or as it is stored: they differ in what
+-- stands before.
+local function plain(text, from)
+  local ttl, delay = numbers('>I8I8', text, from)
+  local more = unpacked(sub(text, from + 32))
+  return { 'a', sub(text, from + 16, from + 31), more[1], 0, 0, more[2], ttl, delay, more[3],
+    more[4], more[5], 0 }
+end
+
+local function seated(verb, since, expires, fence)
+  return { verb[2], verb[3], verb[4], verb[5], verb[6], verb[7], verb[8], verb[9], verb[10], since,
+    expires, 0, fence, NONE, false, verb[11] == 2 }
+end
+
+-- A name with a holder and nothing else.
+local function held(text)
+  local expires, fence, since = numbers('>I8I8I8', text, 2)
+  local seat = seated(plain(text, 26), since, expires, fence)
+  local keep = expires + seat[DELAY] + max(LINGER, 2 * seat[TTL])
+  return { seat, 0, 0, 0, false, 0, 0, 0, false, keep }
+end
+
+local function stored(text)
+  if not text then return { false, 0, 0, 0, false, 0, 0, 0, false, 0 } end
+  return byte(text) == 80 and held(text) or unpacked(text)
+end
+
+local function asked(text)
+  local kind = byte(text)
+  if kind == 65 then return plain(text, 2) end
+  if kind == 82 then return { 'r', sub(text, 10), (numbers('>I8', text, 2)) } end
+  if kind == 85 then return { 'u', sub(text, 2), 0, 0, false, false, 0 } end
+  return unpacked(sub(text, 2))
+end
+
 local function open()
   summary, details = take_key(), take_key()
-  name = string.sub(summary, PREFIX + 1)
-  local packed = redis.call('GET', summary)
-  known, changed = packed, false
-  state = packed and unpacked(packed) or { false, 0, 0, 0, false, 0, 0, 0, false, 0 }
+  name = sub(summary, FROM)
+  known, changed = redis.call('GET', summary), false
+  state = stored(known)
   fresh = state[COUNT] == 0 and state[HEAD] == state[TAIL]
 end
 
@@ -323,8 +357,7 @@ verbs['a'] = function(verb)
     leave(queued)
     serve()
   end
-  local seat = { id, mode, verb[4], verb[5], verb[6], ttl, verb[8], verb[9], verb[10], now, now + ttl,
-    0, 0, 0, false, verb[11] == 2 }
+  local seat = seated(verb, now, now + ttl, 0)
   if not head() and has_room(seat) then
     grant(seat)
     return granted(seat)
@@ -358,7 +391,7 @@ verbs['u'] = function(verb)
     if seat then leave(seat) end
     return seat and { DONE } or { GONE }
   end
-  if record then write(record, CHANGES, verb[5], verb[6], verb[7]) end
+  if record then write(record, ARGV[3], verb[5], verb[6], verb[7]) end
   local cut_off = verb[4] == 1
   local closed = max(cut_off and seat[DELAY] or 0, verb[3])
   remove_holder(seat)
@@ -439,10 +472,10 @@ local function step(verb)
   return pack(answer)
 end
 
-for _, left in ipairs(rest) do
-  next_key = left[2]
+for at = 1, #rest, 2 do
+  next_key = rest[at + 1]
   open()
-  answers[left[1]] = step(left[3])
+  answers[rest[at] - 3] = step(asked(ARGV[rest[at]]))
 end
 
 keep_count()

@@ -1,8 +1,5 @@
 -- The words of the scripts: what the numbers mean.
 
--- How long an unclean end is remembered, at the least.
-local LINGER = 60000
-
 -- Modes, and how a lease ended.
 local EXCLUSIVE, READ, WRITE, PERMITS = 1, 2, 3, 4
 local NONE, RELEASED, EXPIRED, EVICTED = 0, 1, 2, 3

@@ -148,9 +148,10 @@ impl Session for Conn {
         let mut result = self.exec_iter(&prepared, values::params(values)).await.map_err(failed)?;
         let found: Vec<mysql_async::Row> = result.collect().await.map_err(failed)?;
         let affected = result.affected_rows();
+        let last_id = result.last_insert_id().unwrap_or_default();
         result.drop_result().await.map_err(failed)?;
         let rows = found.into_iter().map(values::read).collect::<Result<_>>()?;
-        Ok(Reply { rows, affected, sent_at })
+        Ok(Reply { rows, affected, last_id, sent_at })
     }
 
     async fn tell(&mut self, sql: &str) -> Result<(), Fault> {

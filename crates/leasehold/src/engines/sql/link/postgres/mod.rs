@@ -159,7 +159,7 @@ impl Wire {
         let sent_at = clock.now();
         let stream = self.client.query_raw(&statement, values).await;
         let (rows, affected) = collect(stream.map_err(|cause| self.fault(&cause))?).await?;
-        Ok(Reply { rows, affected, sent_at })
+        Ok(Reply { rows, affected, last_id: 0, sent_at })
     }
 
     async fn prepare(&self, sql: &Arc<str>, values: &[Value]) -> Result<Statement, Fault> {
@@ -179,7 +179,7 @@ impl Wire {
         let typed = values.iter().map(|value| (value, values::type_of(value)));
         let stream = self.client.query_typed_raw(sql, typed).await;
         let (rows, affected) = collect(stream.map_err(|cause| self.fault(&cause))?).await?;
-        Ok(Reply { rows, affected, sent_at })
+        Ok(Reply { rows, affected, last_id: 0, sent_at })
     }
 
     /// A pooler that was not seen before shows itself by what it forgets.
