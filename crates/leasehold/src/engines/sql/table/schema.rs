@@ -117,19 +117,7 @@ const INDEXES: [(&str, &str); 8] = [
 /// All that has to be run, by whoever may.
 pub(in crate::engines::sql) fn text(ground: &Ground) -> String {
     let mut all = String::new();
-<<<<<<< HEAD
-    for (table, word) in TABLES.iter().zip([
-        "meta",
-        "namespaces",
-        "names",
-        "sessions",
-        "losses",
-        "records",
-        "changes",
-    ]) {
-=======
     for (word, table) in TABLES {
->>>>>>> sql-table
         all.push_str(&create(ground, table, word));
         all.push_str(";\n");
         if ground.dialect == Dialect::Postgres {
