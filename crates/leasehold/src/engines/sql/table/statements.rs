@@ -81,7 +81,7 @@ SELECT {now}, COALESCE(f.floor, 0), \
  n.version, n.fence, n.updated, n.state, \
  (SELECT JSON_OBJECTAGG(s.id, JSON_ARRAY(s.expires, s.client)) \
   FROM JSON_TABLE(n.sessions, '$[*]' COLUMNS (id BIGINT PATH '$')) j \
-  STRAIGHT_JOIN {sessions} s ON s.id = j.id) \
+  STRAIGHT_JOIN {sessions} s FORCE INDEX (PRIMARY) ON s.id = j.id) \
 FROM (SELECT 1 AS one) k \
 LEFT JOIN {namespaces} f ON f.namespace = $1 \
 LEFT JOIN {names} n ON n.namespace = $1 AND n.name = $2";

@@ -156,13 +156,13 @@ async fn a_fence_that_was_drawn_long_ago_is_not_given_to_a_later_grant() {
          ON CONFLICT DO NOTHING RETURNING fence";
     let server = Server::postgres();
     let url = format!("{}?timeout=20s", server.url());
-    let table = table(&url).await;
+    let (table, slow) = (self::table(&url).await, self::table(&url).await);
     let link = &table.0.link;
     link.batch(SLOW).await.unwrap();
     let mut gate = link.dedicate().await.unwrap();
     gate.run("SELECT pg_advisory_lock(7)", Vec::new()).await.unwrap();
 
-    let naive = tokio::spawn(link.run(&TAKE.into(), vec!["slow".into()]));
+    let naive = tokio::spawn(slow.0.link.run(&TAKE.into(), vec!["slow".into()]));
     until_slow_waits(link).await;
     let first = link.run(&TAKE.into(), vec!["quick".into()]).await.unwrap().rows[0].int(0).unwrap();
     link.run(&"DELETE FROM naive".into(), Vec::new()).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_fence_that_was_drawn_long_ago_is_not_given_to_a_later_grant() {
     assert!(later < first, "the naive statement shows the race: {later} after {first}");
 
     gate.run("SELECT pg_advisory_lock(7)", Vec::new()).await.unwrap();
-    let slow = tokio::spawn(table.acquire(claim("n", "slow")));
+    let slow = tokio::spawn(slow.acquire(claim("n", "slow")));
     until_slow_waits(link).await;
     let first = round(&table, "n").await;
     gate.run("SELECT pg_advisory_unlock(7)", Vec::new()).await.unwrap();
