@@ -41,6 +41,7 @@ use self::text::Text;
 use self::tickets::Tickets;
 use self::wait::Versions;
 use self::watchman::Wakes;
+use super::checkup;
 use super::link::{Dialect, Link};
 use crate::claim::{
     Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
@@ -237,7 +238,8 @@ impl Engine for Table {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        Box::pin(std::future::ready(Ok(Vec::new())))
+        let link = self.0.link.clone();
+        Box::pin(async move { checkup::examine(&link).await })
     }
 
     fn records(&self) -> Option<&dyn Records> {
