@@ -33,7 +33,7 @@ pub(crate) struct Schema {
     pub(crate) schema: Option<String>,
 
     /// Print the table of names that `sql::lock_in` locks
-    #[arg(long, value_name = "TABLE", num_args = 0..=1, default_missing_value = "leasehold_names")]
+    #[arg(long, value_name = "TABLE", num_args = 0..=1, default_missing_value = "leasehold_name_locks")]
     #[arg(conflicts_with = "guard")]
     pub(crate) names: Option<String>,
 

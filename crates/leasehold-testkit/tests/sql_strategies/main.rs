@@ -4,6 +4,7 @@
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
 
+mod advisory;
 mod transaction;
 mod unique;
 

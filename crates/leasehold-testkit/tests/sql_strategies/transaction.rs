@@ -17,8 +17,10 @@ impl Database {
     async fn with_goods(&self) -> Checked {
         self.run(GOODS).await?;
         self.run(SEVEN).await?;
-        self.run(NameTable::new("leasehold_names")?.schema(self.dialect).trim_end_matches(";\n"))
-            .await?;
+        self.run(
+            NameTable::new("leasehold_name_locks")?.schema(self.dialect).trim_end_matches(";\n"),
+        )
+        .await?;
         Ok(())
     }
 
@@ -137,7 +139,7 @@ async fn a_name_is_locked_until_the_transaction_ends() -> Checked {
         a.commit().await?;
         assert!(sql::lock_in(&mut b, "import/7", Wait::No).await?);
         b.commit().await?;
-        assert_eq!(db.number("SELECT count(*) FROM leasehold_names").await?, 2);
+        assert_eq!(db.number("SELECT count(*) FROM leasehold_name_locks").await?, 2);
     });
     Ok(())
 }
@@ -145,7 +147,7 @@ async fn a_name_is_locked_until_the_transaction_ends() -> Checked {
 #[tokio::test]
 async fn a_known_name_is_skipped_at_once_and_limits_are_set_back() -> Checked {
     on_both!(db, a, b, {
-        db.run("INSERT INTO leasehold_names VALUES ('x')").await?;
+        db.run("INSERT INTO leasehold_name_locks VALUES ('x')").await?;
         let ask = match db.dialect {
             Dialect::Postgres => "SELECT current_setting('lock_timeout')",
             _ => "SELECT CAST(@@innodb_lock_wait_timeout AS CHAR)",

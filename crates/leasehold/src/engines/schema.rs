@@ -19,7 +19,11 @@ pub fn schema(dialect: Dialect, prefix: Option<&str>, schema: Option<&str>) -> R
         Dialect::Sqlite => Ok(super::sql::sqlite::schema::text()),
         #[cfg(not(feature = "sqlite"))]
         Dialect::Sqlite => Err(super::not_built("sqlite")),
+        #[cfg(any(feature = "postgres", feature = "mysql"))]
+        Dialect::Postgres | Dialect::Mysql => super::sql::schema_text(dialect, prefix, schema),
+        #[cfg(not(any(feature = "postgres", feature = "mysql")))]
         Dialect::Postgres => Err(super::not_built("postgres")),
+        #[cfg(not(any(feature = "postgres", feature = "mysql")))]
         Dialect::Mysql => Err(super::not_built("mysql")),
     }
 }

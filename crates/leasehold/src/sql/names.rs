@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
 /// The table that [`lock_in`] uses.
-const TABLE: &str = "leasehold_names";
+const TABLE: &str = "leasehold_name_locks";
 /// A wait that is none: what MariaDB takes for zero, MySQL for a second.
 const NONE: Duration = Duration::ZERO;
 /// How often a row may vanish under our hands before we say so.
@@ -18,7 +18,7 @@ const TRIES: u32 = 5;
 /// Locks `name` until the transaction ends; false if someone else has it.
 ///
 /// For what has no row of its own to lock: "the import of customer 7". It locks
-/// a row of the table `leasehold_names`, and makes it first if need be, without
+/// a row of the table `leasehold_name_locks`, and makes it first if need be, without
 /// errors that would end the transaction. `leasehold schema` prints the table;
 /// see [`NameTable`] for another one. Rows stay; delete old ones as you like.
 ///

@@ -19,7 +19,7 @@ mod table;
 mod unique;
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
-pub(super) use strategy::open;
+pub(super) use strategy::{open, schema_text};
 
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod strategy {
@@ -27,7 +27,7 @@ mod strategy {
 
     use std::sync::Arc;
 
-    use super::link::{Link, Settings};
+    use super::link::{Dialect, Link, Settings};
     use super::{advisory, table, unique};
     use crate::clock::Clock;
     use crate::engine::Engine;
@@ -53,6 +53,19 @@ mod strategy {
             Strategy::Advisory => advisory::open(link, url, clock).await,
             Strategy::Unique => unique::open(link, url, clock).await,
         }
+    }
+
+    /// The tables of the strategy that has some, as text.
+    pub(in crate::engines) fn schema_text(
+        dialect: crate::sql::Dialect,
+        prefix: Option<&str>,
+        schema: Option<&str>,
+    ) -> Result<String> {
+        let dialect = match dialect {
+            crate::sql::Dialect::Mysql => Dialect::Mysql,
+            _ => Dialect::Postgres,
+        };
+        table::schema_text(dialect, prefix, schema)
     }
 
     fn strategy(url: &Url) -> Result<Strategy> {

@@ -88,6 +88,15 @@ struct Inner {
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
+/// The tables as text, for those who create them by hand.
+pub(in crate::engines::sql) fn schema_text(
+    dialect: Dialect,
+    prefix: Option<&str>,
+    schema: Option<&str>,
+) -> Result<String> {
+    Ok(schema::text(&Ground::new(dialect, schema, prefix.unwrap_or(ground::PREFIX))?))
+}
+
 /// Opens the strategy on a server that is reached.
 pub(in crate::engines::sql) async fn open(
     link: Link,

@@ -157,10 +157,7 @@ impl Engine for Unique {
 
     fn close(&self) -> BoxFuture<Result<()>> {
         self.stop();
-        let inner = Arc::clone(&self.inner);
-        Box::pin(async move {
-            inner.link.close();
-            Ok(())
-        })
+        self.inner.link.close();
+        Box::pin(std::future::ready(Ok(())))
     }
 }

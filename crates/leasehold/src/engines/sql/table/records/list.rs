@@ -23,6 +23,16 @@ struct Walk {
     after: String,
 }
 
+/// What a walk does next.
+enum Ahead {
+    /// It goes on from somewhere else.
+    Leap,
+    /// It goes on after the last row.
+    More,
+    /// It is over.
+    Over,
+}
+
 impl Inner {
     pub(in super::super) async fn list_records(
         &self,
@@ -35,8 +45,10 @@ impl Inner {
         let mut most = ROWS;
         loop {
             let rows = self.rows_of(&walk, most).await?;
-            if walk.along(self, &rows)? || (rows.len() < most && !walk.leapt()) {
-                return Ok(walk.page.done());
+            match walk.along(self, &rows)? {
+                Ahead::Leap => {}
+                Ahead::More if rows.len() == most => {}
+                Ahead::More | Ahead::Over => return Ok(walk.page.done()),
             }
             if weight(&rows)? < LIGHT {
                 most = (most * 4).min(ROWS_MAX);
@@ -53,29 +65,24 @@ impl Inner {
 }
 
 impl Walk {
-    /// Goes on, up to something that is too deep; true if it is over.
-    fn along(&mut self, inner: &Inner, rows: &[Row]) -> Result<bool> {
+    /// Goes on, up to something that is too deep.
+    fn along(&mut self, inner: &Inner, rows: &[Row]) -> Result<Ahead> {
         for row in rows {
             let text = inner.name_of(row, 6)?;
             if !text.starts_with(self.scope.root()) {
-                return Ok(true);
+                return Ok(Ahead::Over);
             }
             if let Some(ahead) = self.scope.leap(&text) {
                 self.from = ahead;
-                return Ok(false);
+                return Ok(Ahead::Leap);
             }
             self.after = text.as_ref().to_owned();
             let Some(entry) = Entry::read(row)?.filter(|entry| !entry.over) else { continue };
             if !self.page.add(Name::new(self.scope.namespace(), text)?, entry.record) {
-                return Ok(true);
+                return Ok(Ahead::Over);
             }
         }
-        Ok(false)
-    }
-
-    /// Whether the next rows begin further on than after the last one.
-    fn leapt(&self) -> bool {
-        self.from > self.after && self.from.as_str() != self.scope.root()
+        Ok(Ahead::More)
     }
 }
 
