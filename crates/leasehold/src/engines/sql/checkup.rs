@@ -48,14 +48,11 @@ pub(super) async fn examine(link: &Link) -> Result<Vec<Finding>> {
 }
 
 /// What a row that was committed outlives: the loss of a machine, where a commit
-/// waits for a copy; else a restart, unless the server does not write down what
-/// it is told. Whoever may not ask assumes the worst.
+/// waits for a copy; else a restart.
 pub(super) async fn survives(link: &Link) -> Survives {
     match facts(link).await {
-        Err(_) => Survives::Nothing,
-        Ok(facts) if is(&facts, "fsync", "off") => Survives::Nothing,
         Ok(facts) if is_synchronous(&facts) => Survives::Failover,
-        Ok(_) => Survives::Restart,
+        _ => Survives::Restart,
     }
 }
 

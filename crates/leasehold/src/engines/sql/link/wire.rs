@@ -150,6 +150,9 @@ impl Wire {
     }
 
     pub(super) async fn run(&self, sql: &Arc<str>, values: &[Value]) -> Result<Reply, Fault> {
+        if self.is_gone() {
+            return Err(Fault::gone());
+        }
         either!(&self.driver, wire => wire.run(sql, values, &self.clock).await)
     }
 

@@ -107,7 +107,7 @@ pub(in crate::engines::sql) async fn open(
     let wakes = Wakes::from_options(&url.options, &link)?;
     schema::prepare(&link, &ground).await?;
     let inner = Arc::new(Inner {
-        profile: promises(&link, wakes),
+        profile: promises(&link, wakes, checkup::survives(&link).await),
         statements: Statements::new(&ground),
         listing: operate::listing(&ground),
         records: records::Statements::new(&ground),
@@ -131,7 +131,7 @@ pub(in crate::engines::sql) async fn open(
     Ok(Arc::new(Table(inner)))
 }
 
-fn promises(link: &Link, wakes: Wakes) -> Profile {
+fn promises(link: &Link, wakes: Wakes, survives: Survives) -> Profile {
     let scheme = match link.dialect() {
         Dialect::Postgres => "postgres",
         Dialect::Mysql => "mysql",
@@ -144,7 +144,7 @@ fn promises(link: &Link, wakes: Wakes) -> Profile {
     profile.clock = Timekeeper::Server;
     profile.wake = if wakes.push { WakeUp::Push } else { WakeUp::Poll };
     profile.reach = Reach::Network;
-    profile.survives = Survives::Restart;
+    profile.survives = survives;
     profile.listing = Lists::Indexed;
     profile.predecessor = true;
     profile.lock_delay = true;
