@@ -30,8 +30,9 @@ impl Database {
         self.number(match self.dialect {
             Dialect::Postgres => "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'",
             _ => {
-                "SELECT count(*) FROM information_schema.METADATA_LOCK_INFO \
-                 WHERE LOCK_TYPE = 'User lock'"
+                "SELECT (SELECT count(*) FROM information_schema.METADATA_LOCK_INFO \
+                 WHERE LOCK_TYPE = 'User lock') + (SELECT count(*) \
+                 FROM information_schema.PROCESSLIST WHERE STATE = 'User lock')"
             }
         })
         .await

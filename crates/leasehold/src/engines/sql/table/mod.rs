@@ -45,6 +45,7 @@ use self::text::Text;
 use self::tickets::Tickets;
 use self::wait::Versions;
 use self::watchman::Wakes;
+use super::checkup;
 use super::link::{Dialect, Link};
 use crate::claim::{
     Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
@@ -56,7 +57,7 @@ use crate::engine::profile::{
 use crate::engine::state::SessionId;
 use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
-    RecordListing, Records, Scope, Selector, Severity,
+    RecordListing, Records, Scope, Selector,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -117,7 +118,7 @@ impl Table {
         let wakes = Wakes::from_options(&url.options, &link)?;
         schema::prepare(&link, &ground).await?;
         let inner = Arc::new(Inner {
-            profile: promises(&link, wakes),
+            profile: promises(&link, wakes, checkup::survives(&link).await),
             statements: Statements::new(&ground),
             listing: operate::listing(&ground),
             records: records::Statements::new(&ground),
@@ -145,7 +146,7 @@ impl Table {
     }
 }
 
-fn promises(link: &Link, wakes: Wakes) -> Profile {
+fn promises(link: &Link, wakes: Wakes, survives: Survives) -> Profile {
     let scheme = match link.dialect() {
         Dialect::Postgres => "postgres",
         Dialect::Mysql => "mysql",
@@ -158,7 +159,7 @@ fn promises(link: &Link, wakes: Wakes) -> Profile {
     profile.clock = Timekeeper::Server;
     profile.wake = if wakes.push { WakeUp::Push } else { WakeUp::Poll };
     profile.reach = Reach::Network;
-    profile.survives = Survives::Restart;
+    profile.survives = survives;
     profile.listing = Lists::Indexed;
     profile.predecessor = true;
     profile.lock_delay = true;
@@ -189,26 +190,6 @@ impl Inner {
         tasks.iter().for_each(AbortHandle::abort);
         self.tickets.close();
         self.watchers.close();
-    }
-
-    /// What can be said without asking the server.
-    fn findings(&self) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        if self.link.is_pooled() {
-            findings.push(Finding::new(
-                Severity::Note,
-                "a pooler stands in between: nobody can be told of a turn, so waiters look",
-                "connect past the pooler if waiting has to be quick",
-            ));
-        }
-        if self.link.has_rivals() {
-            findings.push(Finding::new(
-                Severity::Danger,
-                "more than one server of the URL takes writes: two clients may hold one lock",
-                "make all but one of them read-only",
-            ));
-        }
-        findings
     }
 
     /// Notes that there may be something to sweep one day.
@@ -291,7 +272,8 @@ impl Engine for Table {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        Box::pin(std::future::ready(Ok(self.0.findings())))
+        let link = self.0.link.clone();
+        Box::pin(async move { checkup::examine(&link).await })
     }
 
     fn records(&self) -> Option<&dyn Records> {
