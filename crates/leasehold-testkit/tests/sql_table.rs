@@ -250,7 +250,7 @@ async fn busy_day(url: &str) -> Checked {
     for _ in 0..4 {
         clients.push(leasehold::open(url).await?);
     }
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks: tokio::task::JoinSet<leasehold::Result<()>> = tokio::task::JoinSet::new();
     for (at, locks) in clients.iter().cycle().take(16).cloned().enumerate() {
         tasks.spawn(async move {
             for round in 0..15 {
@@ -260,7 +260,7 @@ async fn busy_day(url: &str) -> Checked {
                 guard.release().await?;
                 locks.record::<u32>("count").set(&at_u32(at)).await?;
             }
-            leasehold::Result::Ok(())
+            Ok(())
         });
     }
     while let Some(done) = tasks.join_next().await {
@@ -279,7 +279,7 @@ async fn the_log_of_a_postgres_stays_quiet() -> Checked {
     // The test must be able to fail.
     assert!(server.sql("SELECT 1/0").is_err());
     busy_day(&server.url()).await?;
-    let log = server.log();
+    let log = server.log_text();
     assert!(log.contains("division by zero"), "the log was not read: {log}");
     let noise: Vec<_> = log
         .lines()
@@ -295,7 +295,7 @@ async fn no_statement_of_a_mariadb_fails_or_deadlocks() -> Checked {
     let plan = Plan::mariadb().args(["--innodb-print-all-deadlocks=ON", "--log-warnings=9"]);
     let server = Server::start(plan)?;
     busy_day(&server.url()).await?;
-    let log = server.log().to_lowercase();
+    let log = server.log_text().to_lowercase();
     let noise: Vec<_> =
         log.lines().filter(|it| it.contains("deadlock") || it.contains("unsafe")).collect();
     assert!(noise.is_empty(), "{noise:#?}");
@@ -311,7 +311,7 @@ async fn a_role_that_may_only_use_the_tables_will_do() -> Checked {
     let postgres = Server::postgres()?;
     let error = {
         postgres.sql("CREATE ROLE plain LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")?;
-        leasehold::open(plain(&postgres)).await.err().ok_or("it made tables")?
+        leasehold::open(&plain(&postgres)).await.err().ok_or("it made tables")?
     };
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     busy_day(&postgres.url()).await?;
