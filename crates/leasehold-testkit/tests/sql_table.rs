@@ -128,21 +128,43 @@ impl Twins {
             leases.iter().map(|held| Arc::clone(&held.label)).collect()
         };
         assert_eq!(labels(&core.leases), labels(&real.leases));
+        self.bury().await;
         Ok(())
+    }
+
+    /// Whoever was evicted hears of it with the next renewal, and never claims
+    /// with the same ticket again.
+    async fn bury(&mut self) {
+        let mut living = Vec::new();
+        for (ticket, at) in std::mem::take(&mut self.tickets) {
+            let refresh = vec![Refresh::new(ticket.clone(), HOUR)];
+            let core = renewal(&self.core.renew(refresh.clone()).await[0]);
+            assert_eq!(core, renewal(&self.real[at].renew(refresh).await[0]), "after an eviction");
+            if core != "gone" {
+                living.push((ticket, at));
+            }
+        }
+        self.tickets = living;
     }
 
     /// Both show the same, and a holder that is new has the largest fence.
     async fn compare(&mut self, text: &str) -> Checked {
         let selector = || Selector::Name(name(text));
-        let core = self.core.inspect(selector(), Page::default()).await?;
-        let real = self.real[0].inspect(selector(), Page::default()).await?;
-        assert_eq!(shown(&core.names[0]), shown(&real.names[0]));
-        let fences: Vec<u64> = real.names[0].holders.iter().filter_map(|held| held.fence).collect();
+        let core = self.core.inspect(selector(), Page::default()).await?.names.pop();
+        let real = self.real[0].inspect(selector(), Page::default()).await?.names.pop();
+        let (core, real) = (core.unwrap_or_else(free(text)), real.unwrap_or_else(free(text)));
+        assert_eq!(shown(&core), shown(&real));
+        let fences: Vec<u64> = real.holders.iter().filter_map(|held| held.fence).collect();
         assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
         let known = self.fences.entry(text.to_owned()).or_default();
         *known = fences.last().copied().unwrap_or(0).max(*known);
         Ok(())
     }
+}
+
+/// A name of which nobody knows anything.
+fn free(text: &str) -> impl FnOnce() -> Status {
+    move || Status::new(name(text))
 }
 
 fn mode(random: &mut fastrand::Rng) -> Mode {
