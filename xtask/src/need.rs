@@ -20,7 +20,7 @@ pub(crate) struct Need {
 const EVERY: &str = "*";
 
 /// Add a row when an engine's tests start another real server.
-const NEEDS: [Need; 7] = [
+const NEEDS: [Need; 9] = [
     Need {
         program: "script",
         package: "bsdutils",
@@ -56,6 +56,18 @@ const NEEDS: [Need; 7] = [
         package: "postgresql-client",
         engine: "postgres",
         why: "tests look into PostgreSQL with it",
+    },
+    Need {
+        program: "pgbouncer",
+        package: "pgbouncer",
+        engine: "postgres",
+        why: "tests of the postgres engine put it in between",
+    },
+    Need {
+        program: "mariadbd",
+        package: "mariadb-server",
+        engine: "mysql",
+        why: "tests of the mysql engine start it",
     },
     Need {
         program: "etcd",

@@ -5,6 +5,7 @@ mod doctor;
 mod inner;
 mod pages;
 mod run;
+mod schema;
 mod watch;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ pub(crate) use self::doctor::Doctor;
 pub(crate) use self::inner::{Inner, PEER, Peer, START, Start};
 pub(crate) use self::pages::{Completions, Man};
 pub(crate) use self::run::{OnLost, Permits, Run};
+pub(crate) use self::schema::{Rule, Schema};
 pub(crate) use self::watch::Watch;
 use crate::failure::Failure;
 
@@ -102,6 +104,7 @@ pub(crate) enum Command {
     Watch(Watch),
     Doctor(Doctor),
     Bench(Bench),
+    Schema(Schema),
     Completions(Completions),
     Man(Man),
 }

@@ -30,7 +30,12 @@ fn main() -> ExitCode {
     }
     // A restart must have something to keep.
     let redis = Plan::redis().args(["--appendonly", "yes", "--appendfsync", "always"]);
-    let engines = [("redis", redis), ("postgres", Plan::postgres()), ("etcd", Plan::etcd())];
+    let engines = [
+        ("redis", redis),
+        ("postgres", Plan::postgres()),
+        ("mysql", Plan::mariadb()),
+        ("etcd", Plan::etcd()),
+    ];
     let trials = engines.iter().flat_map(|(engine, plan)| trials(engine, plan)).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -58,8 +63,8 @@ fn answers_at_its_url(plan: Plan) -> Checked {
     assert!(server.answers());
     assert!(server.url().contains(&format!("127.0.0.1:{}", server.port())), "{}", server.url());
     assert!(Path::new(&format!("/proc/{}", server.pid())).exists());
-    if server.url().starts_with("postgres:") {
-        assert_eq!(psql(&server, "select 6 * 7")?, "42");
+    if is_sql(&server) {
+        assert_eq!(server.sql("select 6 * 7")?, "42");
     }
     Ok(())
 }
@@ -144,6 +149,7 @@ fn start_and_wait(engine: &str) -> ExitCode {
     let plan = match engine {
         "redis" => Plan::redis(),
         "postgres" => Plan::postgres(),
+        "mysql" => Plan::mariadb(),
         _ => Plan::etcd(),
     };
     let server = Server::start(plan).expect("the parent checks that it starts");
@@ -189,8 +195,9 @@ fn eventually(what: &str, mut happened: impl FnMut() -> bool) -> Checked {
 /// Leaves something behind that a restart must keep.
 fn write_something(server: &Server) -> Checked {
     match server.url() {
-        url if url.starts_with("postgres:") => {
-            psql(server, "create table kept as select 1 as one").map(drop)
+        _ if is_sql(server) => {
+            server.sql("create table kept as select 1 as one")?;
+            Ok(())
         }
         url if url.starts_with("etcd:") => {
             let put = etcd(server, "kv/put", r#"{"key":"a2V5","value":"a2VwdA=="}"#)?;
@@ -206,7 +213,7 @@ fn write_something(server: &Server) -> Checked {
 
 fn read_something(server: &Server) -> Result<bool, Failed> {
     match server.url() {
-        url if url.starts_with("postgres:") => Ok(psql(server, "select one from kept")? == "1"),
+        _ if is_sql(server) => Ok(server.sql("select one from kept")? == "1"),
         url if url.starts_with("etcd:") => {
             Ok(etcd(server, "kv/range", r#"{"key":"a2V5"}"#)?.contains("a2VwdA=="))
         }
@@ -214,12 +221,9 @@ fn read_something(server: &Server) -> Result<bool, Failed> {
     }
 }
 
-fn psql(server: &Server, statement: &str) -> Result<String, Failed> {
-    let output = Command::new("psql").args([&server.url(), "-Atqc", statement]).output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+fn is_sql(server: &Server) -> bool {
+    let url = server.url();
+    url.starts_with("postgres:") || url.starts_with("mysql:")
 }
 
 /// One command with a reply of one line.

@@ -22,7 +22,10 @@ pub const META_MAX: usize = 1024;
 /// How a name is taken. Kinds do not mix: while a name is held or waited for
 /// as one kind, claims of another kind are an error, never a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+    derive(serde::Serialize, serde::Deserialize)
+)]
 #[non_exhaustive]
 pub enum Mode {
     /// One holder: a mutex.
@@ -120,14 +123,14 @@ impl fmt::Debug for LeaseId {
     }
 }
 
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 impl serde::Serialize for LeaseId {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(&format_args!("{:032x}", self.0))
     }
 }
 
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 impl<'de> serde::Deserialize<'de> for LeaseId {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'_, str>>::deserialize(from)?;
@@ -191,7 +194,10 @@ pub(crate) type OwnerId = u128;
 /// # Ok(()) }
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+    derive(serde::Serialize, serde::Deserialize)
+)]
 pub struct Owner {
     pub(crate) id: OwnerId,
     label: Arc<str>,
@@ -393,7 +399,10 @@ impl Grant {
 /// How the holder before ended: the signal of a robust mutex. After `Expired`
 /// or `Evicted` the protected state may be half changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+    derive(serde::Serialize, serde::Deserialize)
+)]
 #[non_exhaustive]
 pub enum Predecessor {
     /// Nobody held the name for as long as the engine remembers; a clean end

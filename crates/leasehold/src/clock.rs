@@ -27,7 +27,10 @@ const NAP: Duration = Duration::from_millis(500);
 /// assert_eq!(clock.now().since(start), Duration::from_secs(5));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+    derive(serde::Serialize, serde::Deserialize)
+)]
 pub struct Moment(u64);
 
 impl Moment {

@@ -30,12 +30,14 @@ mod owners;
 mod parcel;
 mod recipes;
 mod schedule;
+pub mod sql;
 mod url;
 
 pub use claim::{Mode, Owner, Predecessor, Released};
 pub use clock::{Clock, Moment, TestClock};
 pub use connection::{ConnectionEvents, ConnectionState};
 pub use engine::{Engine, Loss, Profile, Status};
+pub use engines::schema;
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use fence::{Fenced, SEQUENCER_HEADER, Sequencer};
 pub use guard::Guard;

@@ -10,7 +10,7 @@ pub(crate) struct Url {
     /// What stands between the scheme and the options.
     pub(crate) rest: String,
     /// The same, not decoded: where a part of it may contain its separators.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
     pub(crate) raw: String,
     pub(crate) options: Options,
 }
@@ -25,7 +25,7 @@ impl Url {
         Ok(Self {
             scheme: scheme.to_ascii_lowercase(),
             rest: decode(rest)?,
-            #[cfg(feature = "redis")]
+            #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
             raw: rest.to_owned(),
             options,
         })
@@ -59,7 +59,7 @@ impl Options {
     }
 
     /// A time span: a number with `ms`, `s`, `m` or `h`.
-    #[cfg(any(feature = "sqlite", feature = "redis"))]
+    #[cfg(any(feature = "sqlite", feature = "redis", feature = "postgres", feature = "mysql"))]
     pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>> {
         let Some(text) = self.get(key)? else { return Ok(None) };
         let wrong =
@@ -68,13 +68,25 @@ impl Options {
     }
 
     /// A choice between yes and no; no unless given.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
     pub(crate) fn flag(&self, key: &str) -> Result<bool> {
         match self.get(key)? {
             None | Some("false" | "no" | "0") => Ok(false),
             Some("" | "true" | "yes" | "1") => Ok(true),
             Some(_) => Err(Error::invalid(format!("option {key:?} takes true or false"))),
         }
+    }
+
+    /// A number from 1 on.
+    #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+    pub(crate) fn number<T: std::str::FromStr + PartialOrd + From<u8>>(
+        &self,
+        key: &str,
+    ) -> Result<Option<T>> {
+        let Some(text) = self.get(key)? else { return Ok(None) };
+        let number = text.parse().ok().filter(|number| *number >= T::from(1));
+        let wrong = || Error::invalid(format!("option {key:?} takes a number from 1 on"));
+        number.map(Some).ok_or_else(wrong)
     }
 
     /// Refuses what neither every engine nor this one knows.
@@ -101,6 +113,21 @@ pub(crate) fn span(text: &str) -> Option<Duration> {
         _ => return None,
     };
     Some(Duration::from_millis(digits.parse::<u64>().ok()?.checked_mul(millis)?))
+}
+
+/// `host`, `host:port`, `[::1]` or `[::1]:port`; the host decoded.
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+pub(crate) fn host_and_port(text: &str, otherwise: u16) -> Option<(String, u16)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            (host, if port.is_empty() { "" } else { port.strip_prefix(':')? })
+        }
+        None => text.split_once(':').unwrap_or((text, "")),
+    };
+    let host = decode(host).ok().filter(|host| !host.is_empty())?;
+    let port = if port.is_empty() { otherwise } else { port.parse().ok()? };
+    Some((host, port))
 }
 
 /// Undoes percent-encoding.

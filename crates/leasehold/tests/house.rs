@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["claim"],
     &["engine"],
     &["url", "connection"],
-    &["fence"],
+    &["fence", "sql"],
     &["engines", "layers"],
     &["hold", "gate", "parcel", "home"],
     &["schedule", "owners", "observe"],

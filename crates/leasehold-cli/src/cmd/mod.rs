@@ -6,6 +6,7 @@ mod evict;
 mod ls;
 mod pages;
 pub(crate) mod run;
+mod schema;
 mod show;
 mod watch;
 
@@ -20,6 +21,7 @@ pub(crate) async fn obey(global: &Global, command: Command) -> Result<u8, Failur
         Command::Watch(args) => watch::watch(global, &args).await,
         Command::Doctor(_) => doctor::doctor(global).await,
         Command::Bench(args) => bench::bench(global, &args).await,
+        Command::Schema(args) => schema::schema(&args).map(|()| 0),
         Command::Completions(args) => pages::completions(&args).map(|()| 0),
         Command::Man(args) => pages::man(&args).map(|()| 0),
         look => inspect(global, look).await.map(|()| 0),

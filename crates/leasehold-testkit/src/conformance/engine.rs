@@ -24,8 +24,11 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::new("memory", Store::memory),
+        Self::new("mysql", Store::mysql),
+        Self::new("postgres", Store::postgres),
+        Self::new("postgres-pgbouncer", Store::pgbouncer),
         Self::new("quorum", Store::quorum),
         Self::new("quorum-redlock3", || Store::redlock(3)),
         Self::new("quorum-redlock5", || Store::redlock(5)),

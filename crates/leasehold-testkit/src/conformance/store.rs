@@ -99,10 +99,41 @@ impl Store {
         Self::prefixed(shared::Kind::Cluster)
     }
 
+    /// Tables of its own on a PostgreSQL that all stores of this process share.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn postgres() -> Outcome<Self> {
+        Self::named(shared::Kind::Postgres, &format!("store{}_", shared::number()))
+    }
+
+    /// Tables of its own on the same PostgreSQL, behind a transaction pooler.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn pgbouncer() -> Outcome<Self> {
+        Self::named(shared::Kind::Pgbouncer, &format!("store{}_", shared::number()))
+    }
+
+    /// Tables of its own on a MariaDB that all stores of this process share.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn mysql() -> Outcome<Self> {
+        Self::named(shared::Kind::Mariadb, &format!("store{}_", shared::number()))
+    }
+
     fn prefixed(kind: shared::Kind) -> Outcome<Self> {
+        Self::named(kind, &format!("store{}:", shared::number()))
+    }
+
+    fn named(kind: shared::Kind, prefix: &str) -> Outcome<Self> {
         let url = shared::url(kind)?;
         let sign = if url.contains('?') { '&' } else { '?' };
-        let way = Way::Url(format!("{url}{sign}prefix=store{}:", shared::number()));
+        let way = Way::Url(format!("{url}{sign}prefix={prefix}"));
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
     }
 

@@ -4,14 +4,21 @@
 //! again at the same address with the same data. It ends with its value, and
 //! also when the test process itself is killed.
 
+mod account;
 mod binary;
+mod certificates;
 mod fleet;
+mod mariadb;
+mod pair;
+mod pgbouncer;
 mod plan;
+mod postgres;
 mod redis;
 mod spawn;
 mod tree;
 
 pub use fleet::{Fleet, ask};
+pub use pair::Pair;
 pub use plan::Plan;
 
 use std::fmt;
@@ -84,6 +91,16 @@ impl Server {
         Self::start(Plan::postgres())
     }
 
+    /// Starts a MariaDB with one superuser `root` who needs no password, and a
+    /// database `leasehold`.
+    ///
+    /// # Errors
+    ///
+    /// When MariaDB is missing (names the package) or does not get ready.
+    pub fn mariadb() -> Result<Self, ServerError> {
+        Self::start(Plan::mariadb())
+    }
+
     /// Starts an etcd cluster of one node.
     ///
     /// # Errors
@@ -105,6 +122,16 @@ impl Server {
         server.plan.prepare(server.folder.path())?;
         server.launch(true)?;
         Ok(server)
+    }
+
+    /// Runs a statement on a PostgreSQL or MariaDB with its own client, and gives
+    /// back the rows as text.
+    ///
+    /// # Errors
+    ///
+    /// When the client is missing, or the server refuses.
+    pub fn sql(&self, statement: &str) -> Result<String, ServerError> {
+        self.plan.sql(self.addr(), statement)
     }
 
     /// The process id of the server's first process.
@@ -153,11 +180,16 @@ impl Server {
         self.folder.path()
     }
 
+    /// The server's log, over all its restarts.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
     /// The last lines of the server's log, over all its restarts.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        let text = fs::read(self.log_path()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = self.log_text();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }
@@ -327,7 +359,7 @@ impl Drop for Server {
 ///
 /// When the folder or the shared memory cannot be removed.
 pub fn remove_remains(folder: &Path) -> io::Result<()> {
-    if let Some(segment) = plan::shared_memory(folder) {
+    if let Some(segment) = postgres::shared_memory(folder) {
         Command::new("ipcrm").args(["-m", &segment]).output()?;
     }
     fs::remove_dir_all(folder)

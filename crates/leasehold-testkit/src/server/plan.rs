@@ -1,37 +1,31 @@
 //! What differs between the servers: program, arguments, ready check, URL.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::Signal;
 
 use super::ServerError;
 use super::binary::Binary;
 use super::redis::Extras;
 use super::spawn::LEASHED;
+use super::{mariadb, pgbouncer, postgres};
 
 const REDIS: Binary = Binary { program: "redis-server", versions: None, package: "redis-server" };
-const INITDB: Binary = postgres_binary("initdb");
-const POSTGRES: Binary = postgres_binary("postgres");
 const ETCD: Binary = Binary { program: "etcd", versions: None, package: "etcd-server" };
 /// Debian keeps the tie to the parent's death in an essential package.
 const SETPRIV: Binary = Binary { program: LEASHED[0], versions: None, package: "util-linux" };
-
-const fn postgres_binary(program: &'static str) -> Binary {
-    Binary { program, versions: Some("/usr/lib/postgresql"), package: "postgresql" }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Redis,
     Postgres,
+    PgBouncer,
+    Mariadb,
     Etcd,
 }
 
@@ -41,6 +35,8 @@ pub struct Plan {
     kind: Kind,
     args: Vec<String>,
     extras: Extras,
+    /// The port of the server that this one stands before or copies.
+    source: Option<u16>,
 }
 
 impl Plan {
@@ -62,12 +58,32 @@ impl Plan {
         Self::redis().password(password)
     }
 
-    /// The same Redis, with this password.
+    /// The same Redis, PostgreSQL or MariaDB, with this password.
     #[must_use]
-    pub fn password(self, password: &str) -> Self {
-        let mut plan = self.args(["--requirepass", password]);
-        plan.extras.login = Some((String::new(), password.to_owned()));
-        plan
+    pub fn password(mut self, password: &str) -> Self {
+        let (user, password) = (self.user().to_owned(), password.to_owned());
+        if self.kind == Kind::Redis {
+            self.args.extend(["--requirepass".to_owned(), password.clone()]);
+        }
+        self.extras.login = Some((user, password));
+        self
+    }
+
+    /// Who may do everything; a Redis wants no name.
+    const fn user(&self) -> &'static str {
+        match self.kind {
+            Kind::Postgres | Kind::PgBouncer => "postgres",
+            Kind::Mariadb => "root",
+            Kind::Redis | Kind::Etcd => "",
+        }
+    }
+
+    /// The same Redis, PostgreSQL or MariaDB, behind TLS. `ca.pem`,
+    /// `client.pem` and `client.key` are in its folder.
+    #[must_use]
+    pub const fn tls(mut self) -> Self {
+        self.extras.tls = true;
+        self
     }
 
     /// A Redis whose clients are told to be `user`, who may do what `rules`
@@ -84,9 +100,7 @@ impl Plan {
     /// folder; `--tls-auth-clients yes` makes the client's necessary.
     #[must_use]
     pub fn redis_tls() -> Self {
-        let mut plan = Self::redis();
-        plan.extras.tls = true;
-        plan
+        Self::redis().tls()
     }
 
     /// A Redis that is ready to join a cluster; see [`Fleet`](super::Fleet).
@@ -106,13 +120,33 @@ impl Plan {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { kind, args: Vec::new(), extras: Extras::default() }
+        Self { kind, args: Vec::new(), extras: Extras::default(), source: None }
     }
 
     /// A PostgreSQL that trusts loopback clients and skips fsync.
     #[must_use]
     pub fn postgres() -> Self {
         Self::of(Kind::Postgres)
+    }
+
+    /// A standby of the PostgreSQL at that port, which it follows and may
+    /// replace.
+    #[must_use]
+    pub fn postgres_standby(primary: u16) -> Self {
+        Self { source: Some(primary), ..Self::postgres() }
+    }
+
+    /// A PgBouncer before the PostgreSQL at that port, which hands out sessions
+    /// by the transaction. Arguments are lines of its configuration.
+    #[must_use]
+    pub fn pgbouncer(server: u16) -> Self {
+        Self { source: Some(server), ..Self::of(Kind::PgBouncer) }
+    }
+
+    /// A MariaDB whose `root` needs no password and which skips fsync.
+    #[must_use]
+    pub fn mariadb() -> Self {
+        Self::of(Kind::Mariadb)
     }
 
     /// An etcd cluster of one node.
@@ -136,6 +170,8 @@ impl Plan {
         match self.kind {
             Kind::Redis => "redis-server",
             Kind::Postgres => "postgres",
+            Kind::PgBouncer => "pgbouncer",
+            Kind::Mariadb => "mariadbd",
             Kind::Etcd => "etcd",
         }
     }
@@ -148,7 +184,11 @@ impl Plan {
 
     /// On SIGTERM PostgreSQL would wait for its clients to leave.
     pub(super) const fn stop_signal(&self) -> Signal {
-        if matches!(self.kind, Kind::Postgres) { Signal::INT } else { Signal::TERM }
+        if matches!(self.kind, Kind::Postgres | Kind::PgBouncer) {
+            Signal::INT
+        } else {
+            Signal::TERM
+        }
     }
 
     pub(super) fn socket_url(&self, folder: &Path) -> String {
@@ -158,16 +198,33 @@ impl Plan {
     pub(super) fn url(&self, addr: SocketAddr, folder: &Path) -> String {
         match self.kind {
             Kind::Redis => self.extras.url(addr, folder),
-            Kind::Postgres => format!("postgres://postgres@{addr}/postgres"),
+            Kind::Postgres | Kind::PgBouncer => {
+                format!("postgres://{}/postgres{}", self.login(addr), self.ca(folder))
+            }
+            Kind::Mariadb => format!("mysql://{}/leasehold{}", self.login(addr), self.ca(folder)),
             Kind::Etcd => format!("etcd://{addr}"),
         }
+    }
+
+    fn login(&self, addr: SocketAddr) -> String {
+        match &self.extras.login {
+            Some((user, password)) => format!("{user}:{password}@{addr}"),
+            None => format!("{}@{addr}", self.user()),
+        }
+    }
+
+    fn ca(&self, folder: &Path) -> String {
+        let file = folder.join("ca.pem");
+        if self.extras.tls { format!("?ca={}", file.display()) } else { String::new() }
     }
 
     /// Makes the data folder where the server does not do so itself.
     pub(super) fn prepare(&self, folder: &Path) -> Result<(), ServerError> {
         match self.kind {
             Kind::Redis => self.extras.prepare(folder),
-            Kind::Postgres => init_postgres(folder),
+            Kind::Postgres => postgres::prepare(folder, &self.extras, self.source),
+            Kind::PgBouncer => pgbouncer::prepare(folder),
+            Kind::Mariadb => mariadb::prepare(folder, &self.extras),
             Kind::Etcd => Ok(()),
         }
     }
@@ -175,11 +232,37 @@ impl Plan {
     pub(super) fn command(&self, folder: &Path, ports: &[u16]) -> Result<Command, ServerError> {
         let mut command = match self.kind {
             Kind::Redis => redis_command(&self.extras, folder, ports)?,
-            Kind::Postgres => postgres_command(folder, ports[0])?,
+            Kind::Postgres => postgres::command(folder, ports[0], &self.extras)?,
+            Kind::PgBouncer => {
+                let server = self.source.unwrap_or_default();
+                return pgbouncer::command(folder, ports[0], server, &self.args);
+            }
+            Kind::Mariadb => mariadb::command(folder, ports[0], &self.extras)?,
             Kind::Etcd => etcd_command(folder, ports[0], ports[1])?,
         };
         command.args(&self.args).current_dir(folder).stdin(Stdio::null());
         Ok(command)
+    }
+
+    pub(super) fn sql(&self, addr: SocketAddr, statement: &str) -> Result<String, ServerError> {
+        let port = addr.port().to_string();
+        let password = self.extras.login.as_ref().map_or("", |(_, password)| password);
+        let mut command = if self.kind == Kind::Mariadb {
+            let mut command = Command::new("mariadb");
+            command.args(["--no-defaults", "-h", "127.0.0.1", "-P", &port, "-u", "root", "-NBe"]);
+            command.arg(statement).arg("leasehold").env("MYSQL_PWD", password);
+            command
+        } else {
+            let mut command = Command::new("psql");
+            command.args(["-h", "127.0.0.1", "-p", &port, "-U", "postgres", "-XAtqc", statement]);
+            command.arg("postgres").env("PGPASSWORD", password);
+            command
+        };
+        let output = command.stdin(Stdio::null()).output()?;
+        if !output.status.success() {
+            return Err(ServerError(String::from_utf8_lossy(&output.stderr).into_owned()));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
     pub(super) fn is_ready(&self, addr: SocketAddr) -> bool {
@@ -187,8 +270,12 @@ impl Plan {
             // It takes no requests in the clear; that it listens has to do.
             Kind::Redis if self.extras.tls => TcpStream::connect(addr).map(|_| true),
             Kind::Redis => ask(addr, b"PING\r\n", is_redis),
-            // 'R' is "authentication is fine"; while it starts up it says 'E'.
-            Kind::Postgres => ask(addr, &postgres_hello(), |reply| reply.first() == Some(&b'R')),
+            // 'R' speaks of authentication; while it starts up it says 'E'.
+            Kind::Postgres | Kind::PgBouncer => {
+                ask(addr, &postgres::hello(), |reply| reply.first() == Some(&b'R'))
+            }
+            // It greets with the version of its protocol, after a length.
+            Kind::Mariadb => ask(addr, b"", |reply| reply.get(4) == Some(&10)),
             Kind::Etcd => ask(addr, ETCD_HEALTH, |reply| contains(reply, b"\"health\":\"true\"")),
         };
         answer.unwrap_or(false)
@@ -215,73 +302,22 @@ fn etcd_command(folder: &Path, client: u16, peer: u16) -> Result<Command, Server
     Ok(command)
 }
 
-fn postgres_command(folder: &Path, port: u16) -> Result<Command, ServerError> {
-    let mut command = leashed(&POSTGRES)?;
-    command.arg("-D").arg(folder.join("data")).arg("-p").arg(port.to_string());
-    // SIGKILL loses no page cache, so fsync would only cost time.
-    for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"] {
-        command.arg("-c").arg(setting);
-    }
-    as_postgres(&mut command)?;
-    Ok(command)
-}
-
-fn init_postgres(folder: &Path) -> Result<(), ServerError> {
-    if let Some((user, group)) = postgres_user()? {
-        chown(folder, Some(user), Some(group))?;
-    }
-    let mut command = leashed(&INITDB)?;
-    command.arg("-D").arg(folder.join("data")).args(["-U", "postgres", "-A", "trust"]);
-    command.args(["--no-sync", "--encoding=UTF8", "--locale=C"]).current_dir(folder);
-    as_postgres(&mut command)?;
+/// Runs a command to its end.
+pub(super) fn finish(mut command: Command, name: &str) -> Result<(), ServerError> {
     let output = command.stdin(Stdio::null()).output()?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(ServerError(format!("initdb failed ({}):\n{said}", output.status)))
-}
-
-/// The shared memory a PostgreSQL notes in its pid file, which only a polite
-/// end removes: line 7 holds its key and its id.
-pub(super) fn shared_memory(folder: &Path) -> Option<String> {
-    let note = fs::read_to_string(folder.join("data/postmaster.pid")).ok()?;
-    note.lines().nth(6)?.split_whitespace().nth(1).map(str::to_owned)
+    Err(ServerError(format!("{name} failed ({}):\n{said}", output.status)))
 }
 
 /// The program under the tie of spawn.rs.
-fn leashed(binary: &Binary) -> Result<Command, ServerError> {
+pub(super) fn leashed(binary: &Binary) -> Result<Command, ServerError> {
     let program = binary.find()?;
     let mut command = Command::new(SETPRIV.find()?);
     command.args(LEASHED[1..].iter().map(OsStr::new)).arg(program);
     Ok(command)
-}
-
-/// PostgreSQL refuses to run as root.
-fn as_postgres(command: &mut Command) -> Result<(), ServerError> {
-    if let Some((user, group)) = postgres_user()? {
-        command.uid(user).gid(group);
-    }
-    Ok(())
-}
-
-/// The user to change to, or `None` where we are an ordinary user already.
-fn postgres_user() -> Result<Option<(u32, u32)>, ServerError> {
-    if !geteuid().is_root() {
-        return Ok(None);
-    }
-    let users = fs::read_to_string("/etc/passwd")?;
-    let found = users.lines().find_map(|line| parse_user(line, "postgres"));
-    let missing = "there is no user `postgres`, and PostgreSQL does not run as root; \
-                   the Debian package `postgresql` makes that user";
-    found.map(Some).ok_or_else(|| ServerError(missing.into()))
-}
-
-fn parse_user(line: &str, wanted: &str) -> Option<(u32, u32)> {
-    let mut fields = line.split(':');
-    let name = fields.next()?;
-    let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-    (name == wanted).then_some((user, group))
 }
 
 /// A server that wants a password first is ready too.
@@ -290,13 +326,6 @@ fn is_redis(reply: &[u8]) -> bool {
 }
 
 const ETCD_HEALTH: &[u8] = b"GET /health HTTP/1.0\r\n\r\n";
-
-/// The protocol's start-up message, version 3.0.
-fn postgres_hello() -> Vec<u8> {
-    let body = b"\x00\x03\x00\x00user\0postgres\0database\0postgres\0\0";
-    let length = u32::try_from(body.len() + 4).expect("a short constant");
-    [&length.to_be_bytes()[..], body].concat()
-}
 
 /// Sends `request` and reads until `enough` likes the reply or it ends.
 fn ask(addr: SocketAddr, request: &[u8], enough: fn(&[u8]) -> bool) -> io::Result<bool> {
@@ -322,14 +351,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 mod tests {
     use std::path::Path;
 
-    use super::{Plan, parse_user};
-
-    #[test]
-    fn a_user_is_found_by_its_whole_name() {
-        let line = "postgres:x:105:113:PostgreSQL:/var/lib/postgresql:/bin/bash";
-        assert_eq!(parse_user(line, "postgres"), Some((105, 113)));
-        assert_eq!(parse_user(line, "post"), None);
-    }
+    use super::Plan;
 
     #[test]
     fn a_url_carries_the_address_it_is_given() {
@@ -339,6 +361,7 @@ mod tests {
         assert_eq!(url(Plan::redis_password("pw")), "redis://:pw@127.0.0.1:7/");
         assert_eq!(url(Plan::redis_tls()), "rediss://127.0.0.1:7/?ca=/f/ca.pem");
         assert_eq!(url(Plan::postgres()), "postgres://postgres@127.0.0.1:7/postgres");
+        assert_eq!(url(Plan::mariadb()), "mysql://root@127.0.0.1:7/leasehold");
         assert_eq!(url(Plan::etcd()), "etcd://127.0.0.1:7");
     }
 }

@@ -6,9 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-
-use super::ServerError;
+use super::{ServerError, certificates};
 
 /// How a Redis differs from the plainest one.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +27,7 @@ impl Extras {
     /// Makes the files that the server reads.
     pub(super) fn prepare(&self, folder: &Path) -> Result<(), ServerError> {
         if self.tls {
-            make_certificates(folder).map_err(|error| ServerError(error.to_string()))?;
+            certificates::make(folder)?;
         }
         if let Some(watch) = &self.watch {
             fs::write(folder.join(SENTINEL_FILE), watch)?;
@@ -83,21 +81,4 @@ impl Extras {
         let login = self.login.as_ref();
         login.map(|(user, password)| format!("{user}:{password}@")).unwrap_or_default()
     }
-}
-
-/// A CA, and what it has signed for the server and for a client.
-fn make_certificates(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let mut authority = CertificateParams::new(Vec::new())?;
-    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    authority.distinguished_name.push(DnType::CommonName, "testkit");
-    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
-    fs::write(folder.join("ca.pem"), authority.pem())?;
-    for name in ["server", "client"] {
-        let key = KeyPair::generate()?;
-        let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let certificate = CertificateParams::new(names)?.signed_by(&key, &authority)?;
-        fs::write(folder.join(format!("{name}.pem")), certificate.pem())?;
-        fs::write(folder.join(format!("{name}.key")), key.serialize_pem())?;
-    }
-    Ok(())
 }

@@ -152,7 +152,10 @@ pub(crate) struct Step {
 
 /// One name: who holds it, who waits, who was last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+    derive(serde::Serialize, serde::Deserialize)
+)]
 pub(crate) struct State {
     holders: Vec<Lease>,
     queue: VecDeque<Seat>,
@@ -162,7 +165,10 @@ pub(crate) struct State {
 
 /// A claim that holds or waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+    derive(serde::Serialize, serde::Deserialize)
+)]
 struct Seat {
     id: LeaseId,
     mode: Mode,
@@ -177,18 +183,27 @@ struct Seat {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+    derive(serde::Serialize, serde::Deserialize)
+)]
 struct Lease {
     seat: Seat,
     fence: u64,
     predecessor: Predecessor,
     /// Whether anything goes with it.
-    #[cfg_attr(feature = "sqlite", serde(default, skip_serializing_if = "std::ops::Not::not"))]
+    #[cfg_attr(
+        any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+        serde(default, skip_serializing_if = "std::ops::Not::not")
+    )]
     bound: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(
+    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+    derive(serde::Serialize, serde::Deserialize)
+)]
 struct Ended {
     owner: Owner,
     fence: u64,
@@ -558,7 +573,9 @@ impl Mode {
     }
 }
 
-#[cfg(any(feature = "sqlite", test))]
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql", test))]
 mod sessions;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod sole;
 #[cfg(test)]
 mod tests;

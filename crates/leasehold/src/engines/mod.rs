@@ -1,13 +1,22 @@
 //! The engines, one row each.
 
 mod feed;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod health;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
-#[cfg(feature = "sqlite")]
+mod schema;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod tempo;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod tls;
+
+pub use schema::schema;
 
 use std::sync::Arc;
 
@@ -31,8 +40,45 @@ pub(crate) struct Row {
     pub(crate) open: fn(Url) -> Opened,
 }
 
-static TABLE: [Row; 4] = [
+/// What every strategy on a database server takes, and what only some do.
+const SERVER_OPTIONS: &[&str] = &[
+    "strategy",
+    "connect",
+    "timeout",
+    "connections",
+    "sslmode",
+    "ca",
+    "cert",
+    "cert_key",
+    "pooler",
+    "schema",
+    "prefix",
+    "wake",
+    "poll",
+    "poll_max",
+    "table",
+    "column",
+    "token",
+    "expires",
+    "owner",
+];
+
+static TABLE: [Row; 6] = [
     Row { scheme: "memory", ways: &[], built: true, options: &[], open: open_memory },
+    Row {
+        scheme: "mysql",
+        ways: &["mariadb"],
+        built: cfg!(feature = "mysql"),
+        options: SERVER_OPTIONS,
+        open: open_mysql,
+    },
+    Row {
+        scheme: "postgres",
+        ways: &["postgresql"],
+        built: cfg!(feature = "postgres"),
+        options: SERVER_OPTIONS,
+        open: open_postgres,
+    },
     Row {
         scheme: "quorum",
         ways: &["redlock"],
@@ -158,4 +204,24 @@ fn open_quorum(url: Url) -> Opened {
 #[cfg(not(feature = "quorum"))]
 fn open_quorum(_: Url) -> Opened {
     Box::pin(std::future::ready(Err(not_built("quorum"))))
+}
+
+#[cfg(feature = "mysql")]
+fn open_mysql(url: Url) -> Opened {
+    Box::pin(async move { sql::open(&url, Clock::System).await })
+}
+
+#[cfg(not(feature = "mysql"))]
+fn open_mysql(_: Url) -> Opened {
+    Box::pin(std::future::ready(Err(not_built("mysql"))))
+}
+
+#[cfg(feature = "postgres")]
+fn open_postgres(url: Url) -> Opened {
+    Box::pin(async move { sql::open(&url, Clock::System).await })
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_postgres(_: Url) -> Opened {
+    Box::pin(std::future::ready(Err(not_built("postgres"))))
 }

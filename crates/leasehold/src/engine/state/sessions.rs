@@ -24,6 +24,7 @@ impl State {
     }
 
     /// The sessions whose leases keep others waiting.
+    #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn holding_sessions(&self) -> impl Iterator<Item = SessionId> {
         self.holders.iter().map(|lease| lease.seat.session).filter(|session| *session != 0)
     }
@@ -39,12 +40,14 @@ impl State {
 
     /// The sessions that `id` has to wait for: those of the holders, then those
     /// of everyone before it in the queue.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn ahead(&self, id: LeaseId) -> impl Iterator<Item = SessionId> {
         let queued = self.queue.iter().take_while(move |seat| seat.id != id);
         self.holding_sessions().chain(queued.map(|seat| seat.session))
     }
 
     /// Moves every point in time, after the clock itself has changed its zero.
+    #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn shift(&mut self, to: impl Fn(Moment) -> Moment) {
         let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
         for seat in held.chain(self.queue.iter_mut()) {

@@ -1468,13 +1468,13 @@ mod lives {
         assert_eq!(desk.state.forget_at(), model.forget_at().map(moment));
     }
 
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
     fn assert_stored(state: &State) {
         let text = serde_json::to_string(state).unwrap();
         assert_eq!(&serde_json::from_str::<State>(&text).unwrap(), state);
     }
 
-    #[cfg(not(feature = "sqlite"))]
+    #[cfg(not(any(feature = "sqlite", feature = "postgres", feature = "mysql")))]
     const fn assert_stored(_: &State) {}
 
     /// The same step on a clock whose zero is elsewhere.

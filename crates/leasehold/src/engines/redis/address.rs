@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::url::{Url, decode};
+use crate::url::{Url, decode, host_and_port};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -152,18 +152,8 @@ fn list(hosts: &str, port: u16, kind: &str) -> Result<Vec<Address>> {
     hosts.split(',').map(|host| address(host, port).ok_or_else(|| wrong_form(kind))).collect()
 }
 
-/// `host`, `host:port`, `[::1]` or `[::1]:port`.
 fn address(text: &str, otherwise: u16) -> Option<Address> {
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']')?;
-            (host, if port.is_empty() { "" } else { port.strip_prefix(':')? })
-        }
-        None => text.split_once(':').unwrap_or((text, "")),
-    };
-    let host = decode(host).ok().filter(|host| !host.is_empty())?;
-    let port = if port.is_empty() { otherwise } else { port.parse().ok()? };
-    Some(Address::Tcp { host, port })
+    host_and_port(text, otherwise).map(|(host, port)| Address::Tcp { host, port })
 }
 
 fn database_number(text: &str) -> Result<i64> {

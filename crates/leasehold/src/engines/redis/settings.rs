@@ -1,9 +1,9 @@
 //! What a Redis URL asks for.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::{Address, Login, Place, Target};
+use crate::engines::tls::Files;
 use crate::error::{Error, Result};
 use crate::url::{Options, Url};
 
@@ -59,15 +59,6 @@ pub(super) struct Settings {
     pub(super) timeout: Duration,
 }
 
-/// The files of TLS, as options name them.
-#[derive(Clone, Default)]
-pub(super) struct Files {
-    /// Who signs servers; the roots of the web if not given.
-    pub(super) ca: Option<PathBuf>,
-    /// Our own certificate and its key.
-    pub(super) own: Option<(PathBuf, PathBuf)>,
-}
-
 impl Settings {
     pub(super) fn from_url(url: &Url) -> Result<Self> {
         let Target { place, login, database, tls } = Target::from_url(url)?;
@@ -78,8 +69,8 @@ impl Settings {
                 user: options.get("sentinel_user")?.map(str::to_owned),
                 password: options.get("sentinel_password")?.map(str::to_owned),
             },
-            tls: if tls { Some(files(options)?) } else { None },
-            replicas: number(options, "replicas")?,
+            tls: if tls { Some(Files::from_options(options)?) } else { None },
+            replicas: options.number("replicas")?,
             layout: layout(options)?,
             wake: wake(options)?,
             connect: options.duration("connect")?.unwrap_or(CONNECT),
@@ -107,7 +98,7 @@ fn check_kinds(options: &Options, place: &Place, tls: bool) -> Result<()> {
     let sentinels = matches!(place, Place::Sentinels(..));
     let socket = matches!(place, Place::One(Address::Unix(_)));
     for (keys, fits, needs) in [
-        (&["ca", "cert", "cert_key"][..], tls, "rediss:// addresses"),
+        (&Files::OPTIONS[..], tls, "rediss:// addresses"),
         (&["sentinel_user", "sentinel_password"], sentinels, "redis+sentinel:// addresses"),
         (&["db"], socket, "redis+unix: addresses; elsewhere the database follows the host"),
     ] {
@@ -118,24 +109,6 @@ fn check_kinds(options: &Options, place: &Place, tls: bool) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn files(options: &Options) -> Result<Files> {
-    let path = |key| options.get(key).map(|path| path.map(PathBuf::from));
-    let own = match (path("cert")?, path("cert_key")?) {
-        (None, None) => None,
-        (Some(cert), Some(key)) => Some((cert, key)),
-        _ => return Err(Error::invalid("options \"cert\" and \"cert_key\" are given together")),
-    };
-    Ok(Files { ca: path("ca")?, own })
-}
-
-fn number(options: &Options, key: &str) -> Result<Option<u64>> {
-    let Some(text) = options.get(key)? else { return Ok(None) };
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number
-        .map(Some)
-        .ok_or_else(|| Error::invalid(format!("option {key:?} takes a number from 1 on")))
 }
 
 fn layout(options: &Options) -> Result<Layout> {

@@ -11,7 +11,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::super::address::Address;
-use super::health::{Health, Report};
 use super::line::Line;
 use super::listener::{Kind, Listener};
 use super::routes::{Turn, command_line};
@@ -19,6 +18,7 @@ use super::slots::{COUNT, Slots, slot};
 use super::ways::Way;
 use super::wire::{Terms, Wire};
 use super::{Push, fault};
+use crate::engines::health::{Health, Report};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Two surveys are this far apart at least, whoever asks for them.

@@ -3,7 +3,6 @@
 
 mod cluster;
 mod fault;
-mod health;
 mod line;
 mod listener;
 mod round;
@@ -11,7 +10,6 @@ mod routes;
 mod slots;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod ways;
 mod wire;
 
@@ -21,13 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redis::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use self::health::Health;
 use self::round::Request;
 use self::routes::Routes;
 use super::script::Call;
 use super::settings::Settings;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Bus, Event, Events};
+use crate::engines::health::Health;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What came back.

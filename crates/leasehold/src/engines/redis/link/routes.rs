@@ -9,7 +9,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::super::address::Place;
 use super::super::settings::Settings;
 use super::cluster::Cluster;
-use super::health::{Health, Report};
 use super::line::Line;
 use super::listener::{Kind, Listener};
 use super::round::Request;
@@ -17,6 +16,7 @@ use super::ways::Way;
 use super::wire::Terms;
 use super::{Push, fault, ways};
 use crate::clock::Clock;
+use crate::engines::health::{Health, Report};
 use crate::error::Result;
 
 /// What to do after a refusal, which had no effect.

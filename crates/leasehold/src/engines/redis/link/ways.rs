@@ -10,9 +10,9 @@ use super::super::address::{Address, Place};
 use super::super::settings::Settings;
 use super::fault;
 use super::line::Pulse;
-use super::tls;
 use super::wire::{Ear, Terms, Wire};
 use crate::clock::Clock;
+use crate::engines::tls;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How to find the primary, again and again.

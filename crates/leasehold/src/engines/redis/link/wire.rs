@@ -14,8 +14,9 @@ use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
 use super::super::address::{Address, Login};
-use super::{fault, tls};
+use super::fault;
 use crate::clock::Clock;
+use crate::engines::tls;
 use crate::error::Result;
 
 /// Takes what the server says without being asked.

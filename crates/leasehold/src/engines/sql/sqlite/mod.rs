@@ -19,7 +19,7 @@ mod ledger;
 mod open;
 mod records;
 mod roster;
-mod schema;
+pub(in crate::engines) mod schema;
 mod session;
 mod store;
 mod sweep;

@@ -66,6 +66,13 @@ CREATE TABLE changes (
 CREATE UNIQUE INDEX changes_by_version ON changes (namespace, version);
 ";
 
+/// The tables as text, for those who want to see them.
+pub(in crate::engines) fn text() -> String {
+    format!(
+        "PRAGMA application_id = {APPLICATION};\nPRAGMA user_version = {VERSION};{TABLES}{RECORDS}"
+    )
+}
+
 /// Creates the tables of a new store in one piece, or those that an older one
 /// lacks. This runs before a new store is put into WAL mode, so that the file
 /// itself says whose it is at once.

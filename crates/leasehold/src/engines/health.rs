@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::engine::{Bus, Event};
 
 /// How many of the connections for commands are down.
-pub(super) struct Health {
+pub(in crate::engines) struct Health {
     bus: Bus,
     down: Mutex<usize>,
 }
 
 impl Health {
-    pub(super) fn new() -> Arc<Self> {
+    pub(in crate::engines) fn new() -> Arc<Self> {
         Arc::new(Self { bus: Bus::new(), down: Mutex::new(0) })
     }
 
-    pub(super) const fn bus(&self) -> &Bus {
+    pub(in crate::engines) const fn bus(&self) -> &Bus {
         &self.bus
     }
 
@@ -39,17 +39,17 @@ impl Health {
 }
 
 /// What one connection tells. One that is not wanted any more counts as up.
-pub(super) struct Report {
+pub(in crate::engines) struct Report {
     health: Arc<Health>,
     down: Mutex<bool>,
 }
 
 impl Report {
-    pub(super) fn new(health: &Arc<Health>) -> Self {
+    pub(in crate::engines) fn new(health: &Arc<Health>) -> Self {
         Self { health: Arc::clone(health), down: Mutex::new(false) }
     }
 
-    pub(super) fn set(&self, up: bool) {
+    pub(in crate::engines) fn set(&self, up: bool) {
         let mut down = self.down.lock().unwrap_or_else(PoisonError::into_inner);
         match (std::mem::replace(&mut *down, !up), !up) {
             (false, true) => self.health.fell(),

@@ -1,0 +1,279 @@
+//! The server's advisory locks, on connections of their own.
+//!
+//! A lock lives as long as the session that took it. Tries share one session;
+//! whoever has to wait does so at the server, on a session of its own, which then
+//! holds the lock. Sessions are closed, never given to others.
+
+mod desk;
+mod post;
+mod sequence;
+mod texts;
+mod verbs;
+mod waiter;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+
+use self::desk::{Desk, Entry};
+use self::post::Post;
+use self::texts::Texts;
+use super::checkup;
+use super::link::{Dedicated, Dialect, Link};
+use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{Cost, Fencing, Liveness, Reach, WakeUp};
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    Selector, Severity,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::url::{Options, Url};
+
+/// How many connections may hold locks or wait for some.
+const CONNECTIONS: usize = 16;
+/// How long a statement may take that does not wait.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Opens the strategy on a server that is reached.
+pub(in crate::engines::sql) async fn open(
+    link: Link,
+    url: &Url,
+    clock: Clock,
+) -> Result<Arc<dyn Engine>> {
+    let options = &url.options;
+    check(&link, options)?;
+    let sequence = match link.dialect() {
+        Dialect::Postgres => sequence::find_or_make(&link, options).await?,
+        Dialect::Mysql => None,
+    };
+    let profile = profile(&link, sequence.is_some());
+    let connections = options.number("connections")?.unwrap_or(CONNECTIONS);
+    let inner = Inner {
+        texts: Texts::new(link.dialect(), sequence.as_deref()),
+        link,
+        clock,
+        timeout: options.duration("timeout")?.unwrap_or(TIMEOUT),
+        connections,
+        seats: Arc::new(Semaphore::new(connections)),
+        desk: Desk::default(),
+        front: Mutex::new(None),
+    };
+    Ok(Arc::new(Advisory { inner: Arc::new(inner), profile }))
+}
+
+/// Refuses a way that does not keep sessions, and what says nothing here.
+fn check(link: &Link, options: &Options) -> Result<()> {
+    if link.is_pooled() {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "a transaction pooler stands in between, where two clients can hold one advisory \
+             lock; connect to the server itself, or use strategy=table",
+        ));
+    }
+    for key in ["table", "column", "token", "expires", "owner", "wake", "poll", "poll_max"] {
+        if options.get(key)?.is_some() {
+            return Err(Error::invalid(format!(
+                "option {key:?} says nothing to strategy=advisory; remove it"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Leases end with their connection: nothing outlives a restart of the server.
+fn profile(link: &Link, sequence: bool) -> Profile {
+    let scheme = match link.dialect() {
+        Dialect::Postgres => "postgres",
+        Dialect::Mysql => "mysql",
+    };
+    let mut profile = Profile::new(scheme, link.endpoint());
+    profile.reach = Reach::Network;
+    profile.liveness = Liveness::Connection;
+    profile.wake = WakeUp::Push;
+    profile.fencing = if sequence { Fencing::Strict } else { Fencing::None };
+    profile.cost = Cost { connections_per_waiter: 1, ..Cost::ONE_TRIP };
+    profile
+}
+
+#[derive(Debug)]
+struct Advisory {
+    inner: Arc<Inner>,
+    profile: Profile,
+}
+
+/// What the verbs share.
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    clock: Clock,
+    texts: Texts,
+    timeout: Duration,
+    connections: usize,
+    seats: Arc<Semaphore>,
+    desk: Desk,
+    /// The connection that tries share.
+    front: Mutex<Option<Arc<Post>>>,
+}
+
+impl Inner {
+    /// The connection that tries share, made again if it has gone.
+    async fn front(self: &Arc<Self>) -> Result<Arc<Post>> {
+        let mut front = self.front.lock().await;
+        if let Some(post) = &*front {
+            return Ok(Arc::clone(post));
+        }
+        let seat = self.seat()?;
+        let mut conn = self.link.dedicate().await?;
+        let (session, closed) = (self.session(&mut conn).await?, conn.closed());
+        let post = Post::new(conn, session, self.clock.clone(), self.timeout, seat);
+        *front = Some(Arc::clone(&post));
+        self.watch(&post, closed);
+        Ok(post)
+    }
+
+    async fn is_front(&self, post: &Post) -> bool {
+        self.front.lock().await.as_ref().is_some_and(|front| front.same(post))
+    }
+
+    /// Waits for the end of a connection, to tell of what went with it. Keeps
+    /// nothing alive.
+    fn watch(
+        self: &Arc<Self>,
+        post: &Arc<Post>,
+        closed: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let (inner, post) = (Arc::downgrade(self), Arc::downgrade(post));
+        Handle::current().spawn(async move {
+            closed.await;
+            let (Some(inner), Some(post)) = (inner.upgrade(), post.upgrade()) else { return };
+            inner.front.lock().await.take_if(|front| front.same(&post));
+            inner.lost(&post);
+        });
+    }
+
+    /// A place for one more connection.
+    fn seat(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.seats).try_acquire_owned().map_err(|_| {
+            Error::new(
+                ErrorKind::Unavailable,
+                format!(
+                    "all {} connections hold advisory locks or wait for one; raise \
+                     \"connections\", or use strategy=table, which needs none per waiter",
+                    self.connections
+                ),
+            )
+        })
+    }
+
+    async fn session(&self, conn: &mut Dedicated) -> Result<i64> {
+        let asked = self.within(conn.run(self.texts.session, Vec::new())).await;
+        let late = || Err(Error::new(ErrorKind::Unavailable, "no answer within the time-out"));
+        let reply = asked.unwrap_or_else(late)?;
+        reply.rows.first().map_or(Ok(0), |row| row.int(0))
+    }
+
+    /// What `future` gives within the time-out.
+    async fn within<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            value = future => Some(value),
+            () = self.clock.sleep_until(self.clock.now().after(self.timeout)) => None,
+        }
+    }
+
+    /// Stops every wait and lets go of every connection.
+    fn leave(self: &Arc<Self>) {
+        let posts = self.desk.clear().into_iter().filter_map(|entry| match entry {
+            Entry::Held(hold) => Some(hold.post),
+            Entry::Waiting(waiter) => {
+                waiter.stop();
+                None
+            }
+        });
+        drop(posts.collect::<Vec<_>>());
+        if let Ok(mut front) = self.front.try_lock() {
+            front.take();
+        }
+    }
+}
+
+impl Drop for Advisory {
+    fn drop(&mut self) {
+        self.inner.leave();
+    }
+}
+
+impl Engine for Advisory {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        Box::pin(Arc::clone(&self.inner).acquire(claim))
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        Box::pin(Arc::clone(&self.inner).wait(ticket, until))
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        Box::pin(Arc::clone(&self.inner).renew(tickets))
+    }
+
+    /// What the ending asks for beyond the end is refused by the profile.
+    fn release(&self, ticket: Ticket, _: Ending) -> BoxFuture<Result<Released>> {
+        Box::pin(Arc::clone(&self.inner).release(ticket))
+    }
+
+    fn convert(&self, _: Ticket, _: Mode) -> BoxFuture<Result<Renewal>> {
+        let error = Error::new(ErrorKind::Unsupported, "these locks are exclusive");
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn events(&self) -> Events {
+        self.inner.link.events()
+    }
+
+    fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            let Selector::Name(name) = selector else {
+                return Err(Error::new(ErrorKind::Unsupported, "there is no index; ask by name"));
+            };
+            Ok(Listing::new(vec![inner.status(name).await?], false))
+        })
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        Box::pin(Arc::clone(&self.inner).evict(eviction))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        let mut findings = match self.profile.fencing {
+            Fencing::None => vec![Finding::new(
+                Severity::Note,
+                "advisory locks have no fence here that always grows",
+                "use strategy=table where a late writer must be refused",
+            )],
+            _ => Vec::new(),
+        };
+        let link = self.inner.link.clone();
+        Box::pin(async move {
+            findings.extend(checkup::examine(&link).await?);
+            Ok(findings)
+        })
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        None
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.inner.leave();
+        self.inner.link.close();
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

@@ -1,0 +1,262 @@
+//! What is done with a lock.
+
+use std::sync::Arc;
+
+use super::super::link::{Reply, Value};
+use super::Inner;
+use super::desk::{Entry, Hold};
+use super::post::Post;
+use super::waiter::Waiter;
+use crate::claim::{
+    Busy, Claim, Grant, Mode, Place, Refresh, Released, Renewal, Stance, Ticket, Verdict, Wake,
+};
+use crate::clock::Moment;
+use crate::engine::{Event, Evicted, Eviction, Held, Loss, Queued, Status, Target};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
+
+/// A connection that was asked, and when it was if it has answered.
+type Asked = (Arc<Post>, Option<Moment>);
+
+impl Inner {
+    pub(super) async fn acquire(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
+        match self.desk.get(claim.ticket.id) {
+            Some(Entry::Held(hold)) => self.again(&claim, &hold).await,
+            Some(Entry::Waiting(waiter)) => match waiter.failure() {
+                None => Ok(Verdict::Busy(Busy::new())),
+                Some(error) => {
+                    self.desk.remove(claim.ticket.id);
+                    Err(error)
+                }
+            },
+            None => self.ask(claim).await,
+        }
+    }
+
+    /// A lock that is ours already: has come to a waiter, or was granted to a
+    /// claim whose answer got lost.
+    async fn again(&self, claim: &Claim, hold: &Hold) -> Result<Verdict> {
+        let reply = hold.post.run(&self.texts.fence, Vec::new()).await?;
+        let drawn = number(&reply)?.unwrap_or_default();
+        let fence = hold.fence.unwrap_or(drawn);
+        self.desk.fenced(claim.ticket.id, fence);
+        Ok(Verdict::Granted(Grant::new(fence, claim.ttl, reply.sent_at)))
+    }
+
+    async fn ask(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
+        if let Some(grant) = self.take(&claim).await? {
+            return Ok(Verdict::Granted(grant));
+        }
+        if let Stance::Wait { until } = claim.stance {
+            let seat = self.seat()?;
+            let (ticket, label) = (claim.ticket.clone(), claim.owner.label());
+            let waiter = Waiter::start(&self, ticket, label, until, seat);
+            self.desk.put(claim.ticket.id, Entry::Waiting(waiter));
+        }
+        Ok(Verdict::Busy(Busy::new()))
+    }
+
+    /// Tries once, on the shared connection.
+    async fn take(self: &Arc<Self>, claim: &Claim) -> Result<Option<Grant>> {
+        let (id, name) = (claim.ticket.id, &claim.ticket.name);
+        if !self.desk.reserve(name, id) {
+            return Ok(None);
+        }
+        let taken = self.take_on_front(claim).await;
+        if !matches!(taken, Ok(Some(_))) {
+            self.desk.unreserve(name, id);
+        }
+        taken
+    }
+
+    async fn take_on_front(self: &Arc<Self>, claim: &Claim) -> Result<Option<Grant>> {
+        let (id, name) = (claim.ticket.id, &claim.ticket.name);
+        let post = self.front().await?;
+        let reply = post.run(&self.texts.take, vec![self.key(name)]).await?;
+        let Some(fence) = self.taken(&reply)? else { return Ok(None) };
+        let label = claim.owner.label().into();
+        let hold = Hold { name: name.clone(), label, post, fence: Some(fence) };
+        self.desk.put(id, Entry::Held(hold));
+        Ok(Some(Grant::new(fence, claim.ttl, reply.sent_at)))
+    }
+
+    /// What a try answered. MySQL says nothing at all when it could not try.
+    fn taken(&self, reply: &Reply) -> Result<Option<u64>> {
+        match number(reply)? {
+            Some(0) => Ok(None),
+            None if self.link.dialect() == super::Dialect::Mysql => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the server could not try: it is out of memory, or an operator stopped it",
+            )),
+            fence => Ok(fence),
+        }
+    }
+
+    pub(super) async fn wait(self: Arc<Self>, ticket: Ticket, until: Moment) -> Result<Wake> {
+        let sleep = self.clock.sleep_until(until);
+        match self.desk.get(ticket.id) {
+            Some(Entry::Waiting(waiter)) => tokio::select! {
+                biased;
+                () = waiter.ended() => {}
+                () = sleep => {}
+            },
+            Some(Entry::Held(_)) => {}
+            None => sleep.await,
+        }
+        Ok(Wake::Look)
+    }
+
+    /// Asks every connection once.
+    pub(super) async fn renew(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
+        let mut asked = Vec::new();
+        let mut answers = Vec::with_capacity(tickets.len());
+        for Refresh { ticket, ttl, .. } in tickets {
+            answers.push(match self.desk.get(ticket.id) {
+                None => Renewal::Gone,
+                Some(Entry::Waiting(_)) => Renewal::Queued(Place::new(ttl, self.clock.now())),
+                Some(Entry::Held(hold)) => match self.answers(&hold.post, &mut asked).await {
+                    Some(sent_at) => Renewal::Held { ttl, sent_at },
+                    None => Renewal::Gone,
+                },
+            });
+        }
+        answers
+    }
+
+    /// When a connection was last asked and answered; one that does not answer
+    /// is given up, and its locks with it.
+    async fn answers(&self, post: &Arc<Post>, asked: &mut Vec<Asked>) -> Option<Moment> {
+        if let Some((_, answer)) = asked.iter().find(|(known, _)| known.same(post)) {
+            return *answer;
+        }
+        let reply = post.run(self.texts.check, Vec::new()).await;
+        let answer = reply.ok().map(|it| it.sent_at);
+        asked.push((Arc::clone(post), answer));
+        answer
+    }
+
+    pub(super) async fn release(self: Arc<Self>, ticket: Ticket) -> Result<Released> {
+        match self.desk.remove(ticket.id) {
+            None => Ok(Released::AlreadyLost),
+            Some(Entry::Waiting(waiter)) => {
+                waiter.stop();
+                self.within(waiter.ended()).await;
+                Ok(Released::Released)
+            }
+            Some(Entry::Held(hold)) => {
+                let released = self.unlock(&hold).await;
+                self.desk.unreserve(&ticket.name, ticket.id);
+                Ok(released)
+            }
+        }
+    }
+
+    /// Unlocks; a connection that fails at it is closed, which does the same.
+    async fn unlock(&self, hold: &Hold) -> Released {
+        let unlocked = hold.post.run(&self.texts.release, vec![self.key(&hold.name)]).await;
+        let released = match unlocked.and_then(|reply| number(&reply)) {
+            Ok(Some(1)) => Released::Released,
+            Ok(_) => Released::AlreadyLost,
+            Err(_) => {
+                hold.post.close().await;
+                Released::AlreadyLost
+            }
+        };
+        if !self.is_front(&hold.post).await {
+            hold.post.close().await;
+        }
+        released
+    }
+
+    pub(super) async fn status(&self, name: Name) -> Result<Status> {
+        let mut status = Status::new(name);
+        for (session, holds, called) in self.sessions(&status.name).await? {
+            let ours = self.desk.label(&status.name, session);
+            let label = ours.unwrap_or_else(|| called.as_str().into());
+            if holds {
+                let fence = self.desk.lease(&status.name, session).and_then(|(_, it)| it.fence);
+                status.holders.push(held(label, fence));
+            } else {
+                status.waiters.push(Queued { label, mode: Mode::Exclusive, waiting_for: None });
+            }
+        }
+        Ok(status)
+    }
+
+    /// Sessions that hold the name or wait for it, and what to call them.
+    async fn sessions(&self, name: &Name) -> Result<Vec<(i64, bool, String)>> {
+        let found = self.link.run(&self.texts.look.as_str().into(), vec![self.key(name)]).await?;
+        let read = |row: &super::super::link::Row| {
+            let session = row.int(0)?;
+            let called = row.maybe_text(2)?.filter(|text| !text.is_empty());
+            let called = called.map(|text| format!("{text}, ")).unwrap_or_default();
+            Ok((session, row.int(1)? != 0, format!("{called}session {session}")))
+        };
+        found.rows.iter().map(read).collect()
+    }
+
+    /// A session may hold many locks: ending one of another client for the sake
+    /// of one lock would take them all.
+    pub(super) async fn evict(self: Arc<Self>, eviction: Eviction) -> Result<Evicted> {
+        let sessions = self.sessions(&eviction.name).await?;
+        let Some((session, ..)) = sessions.into_iter().find(|(_, holds, _)| *holds) else {
+            return Ok(Evicted::default());
+        };
+        let Some((id, hold)) = self.desk.lease(&eviction.name, session) else {
+            return self.refuse(&eviction.target, session);
+        };
+        let meant = match eviction.target {
+            Target::All => true,
+            Target::Fence(fence) => hold.fence == Some(fence),
+            Target::Lease(lease) => lease == id,
+        };
+        if !meant || self.desk.remove(id).is_none() {
+            return Ok(Evicted::default());
+        }
+        self.unlock(&hold).await;
+        self.desk.unreserve(&eviction.name, id);
+        self.link.bus().publish(&Event::TicketLost(id, eviction.loss()));
+        Ok(Evicted::new(vec![held(hold.label, hold.fence)]))
+    }
+
+    fn refuse(&self, target: &Target, session: i64) -> Result<Evicted> {
+        if !matches!(target, Target::All) {
+            return Ok(Evicted::default());
+        }
+        let end = match self.link.dialect() {
+            super::Dialect::Postgres => format!("SELECT pg_terminate_backend({session})"),
+            super::Dialect::Mysql => format!("KILL {session}"),
+        };
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "session {session} of another client holds it, and may hold more; \
+                 to end it with all its locks: {end}"
+            ),
+        ))
+    }
+
+    /// A connection has died, and everything it held.
+    pub(super) fn lost(&self, post: &Post) {
+        for id in self.desk.lose(post) {
+            self.link.bus().publish(&Event::TicketLost(id, Loss::Disconnected));
+        }
+    }
+
+    /// `namespace:name`; a namespace has no colon, so there is one way to read it.
+    #[expect(clippy::unused_self, reason = "the key is this engine's")]
+    pub(super) fn key(&self, name: &Name) -> Value {
+        format!("{}:{name}", name.namespace()).into()
+    }
+}
+
+fn held(label: Arc<str>, fence: Option<u64>) -> Held {
+    let mode = Mode::Exclusive;
+    Held { label, mode, fence, held_for: None, time_left: None, meta: None }
+}
+
+/// The number in the first column, if it is there.
+fn number(reply: &Reply) -> Result<Option<u64>> {
+    let said = reply.rows.first().map_or(Ok(None), |row| row.maybe_int(0))?;
+    Ok(said.map(i64::unsigned_abs))
+}

@@ -1,0 +1,212 @@
+//! The way to a database server: hosts, drivers, statements. It knows no lease.
+
+mod address;
+mod dedicated;
+mod dial;
+mod fault;
+mod lane;
+mod lanes;
+#[cfg(feature = "mysql")]
+mod mysql;
+mod notices;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod value;
+mod wire;
+mod work;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+pub(super) use self::dedicated::Dedicated;
+use self::dial::Dialer;
+use self::lanes::Lanes;
+pub(super) use self::notices::{Notice, Notices};
+pub(super) use self::settings::Settings;
+pub(super) use self::value::{Reply, Row, Step, Value};
+use self::work::Work;
+use crate::clock::Clock;
+use crate::engine::{Bus, Event, Events};
+use crate::engines::health::Health;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The family of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Postgres,
+    Mysql,
+}
+
+impl Dialect {
+    fn of(scheme: &str) -> Self {
+        if scheme.starts_with("postgres") { Self::Postgres } else { Self::Mysql }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Mysql => "mysql",
+        }
+    }
+
+    const fn port(self) -> u16 {
+        match self {
+            Self::Postgres => 5432,
+            Self::Mysql => 3306,
+        }
+    }
+}
+
+/// A way to one database; cheap to clone. Lives on home.
+#[derive(Clone)]
+pub(super) struct Link(Arc<Inner>);
+
+struct Inner {
+    dialer: Arc<Dialer>,
+    lanes: Lanes,
+    health: Arc<Health>,
+    endpoint: String,
+}
+
+impl Link {
+    /// Connects: the first connection stands when this returns.
+    pub(super) async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
+        let endpoint = settings.endpoint();
+        let dialer = Arc::new(Dialer::new(settings.clone(), clock));
+        let health = Health::new();
+        let lanes = Lanes::open(&dialer, &health).await;
+        let lanes = lanes.map_err(|error| error.with("endpoint", &endpoint))?;
+        health.bus().publish(&Event::Connected);
+        Ok(Self(Arc::new(Inner { dialer, lanes, health, endpoint })))
+    }
+
+    pub(super) fn dialect(&self) -> Dialect {
+        self.0.dialer.settings.dialect
+    }
+
+    /// One statement, which is a transaction of its own.
+    ///
+    /// Prepared once per connection, by its text. Ends by itself within the
+    /// time-out, also if the future is dropped. What the server gave up because
+    /// another was in its way is repeated.
+    pub(super) fn run(
+        &self,
+        sql: &Arc<str>,
+        values: Vec<Value>,
+    ) -> impl Future<Output = Result<Reply>> + Send + 'static {
+        let work = Work::One(Step { sql: Arc::clone(sql), values, must_change: false });
+        let answer = self.start(work);
+        async move {
+            let replies = answer.await?.unwrap_or_default();
+            let missing = || Error::new(ErrorKind::Unexpected, "no answer to a statement");
+            replies.into_iter().next().ok_or_else(missing)
+        }
+    }
+
+    /// Several statements in one transaction, in order, each a round trip.
+    ///
+    /// A step that must change something and meets no row ends it: all is
+    /// undone, and the answer is `None`.
+    pub(super) fn transact(
+        &self,
+        steps: Vec<Step>,
+    ) -> impl Future<Output = Result<Option<Vec<Reply>>>> + Send + 'static {
+        self.start(Work::All(steps))
+    }
+
+    /// Statements without values, never repeated: for the schema.
+    pub(super) async fn batch(&self, sql: &str) -> Result<()> {
+        self.start(Work::Batch(sql.to_owned())).await.map(drop)
+    }
+
+    /// A connection of its own. How many there are is the caller's concern.
+    pub(super) async fn dedicate(&self) -> Result<Dedicated> {
+        let made = Dedicated::open(&self.0.dialer).await;
+        made.map_err(|error| error.with("endpoint", &self.0.endpoint))
+    }
+
+    /// What PostgreSQL says on a channel, on a connection of its own that is
+    /// made again when it breaks. Nothing is heard behind a pooler.
+    pub(super) fn listen(&self, channel: &str) -> Notices {
+        Notices::start(Arc::clone(&self.0.dialer), channel)
+    }
+
+    /// A transaction pooler stands in between: what a session is told does not
+    /// last.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.0.dialer.is_pooled()
+    }
+
+    /// More than one server of the URL takes writes: two clients may see two
+    /// holders.
+    pub(super) fn has_rivals(&self) -> bool {
+        self.0.dialer.has_rivals()
+    }
+
+    /// How long a statement may take to be answered.
+    pub(super) fn timeout(&self) -> Duration {
+        self.0.dialer.settings.timeout
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.dialer.clock
+    }
+
+    /// Where it is, without secrets.
+    pub(super) fn endpoint(&self) -> &str {
+        &self.0.endpoint
+    }
+
+    /// Where the connection's coming and going is told; strategies add the
+    /// tickets.
+    pub(super) fn bus(&self) -> &Bus {
+        self.0.health.bus()
+    }
+
+    pub(super) fn events(&self) -> Events {
+        self.0.health.bus().subscribe()
+    }
+
+    /// Ends connections and tasks.
+    pub(super) fn close(&self) {
+        self.0.lanes.close();
+        self.0.health.bus().close();
+    }
+
+    /// Work goes on when nobody waits for it any more, so that no connection is
+    /// left in the middle of something.
+    fn start(
+        &self,
+        work: Work,
+    ) -> impl Future<Output = Result<Option<Vec<Reply>>>> + Send + 'static {
+        let task = work.finish(Arc::clone(&self.0));
+        async move {
+            let ended = Handle::current().spawn(task).await;
+            ended.unwrap_or_else(|cause| {
+                Err(Error::new(ErrorKind::Unexpected, "a task ended").caused_by(cause).unknown())
+            })
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Link({})", self.0.endpoint)
+    }
+}
+
+/// What `future` gives, unless `span` passes first.
+async fn within<T>(clock: &Clock, span: Duration, future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        value = future => Some(value),
+        () = clock.sleep_until(clock.now().after(span)) => None,
+    }
+}

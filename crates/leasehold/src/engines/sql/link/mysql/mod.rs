@@ -1,0 +1,250 @@
+//! One connection to a MySQL or MariaDB.
+
+mod values;
+
+use std::sync::Arc;
+
+use mysql_async::prelude::Queryable;
+use mysql_async::{ClientIdentity, Conn, DriverError, Error as Cause, Opts, OptsBuilder, SslOpts};
+use tokio::sync::{Mutex, watch};
+
+use super::address::Address;
+use super::fault::{self, Fault};
+use super::settings::{Encrypt, Settings, Tls};
+use super::transaction::{self, Session};
+use super::value::{Reply, Row, Step, Value};
+use super::wire::{Kind, Look};
+use crate::clock::Clock;
+use crate::engines::tls;
+use crate::error::Result;
+
+/// How many statements a connection keeps prepared.
+const PREPARED: usize = 128;
+/// Where a server has nothing shorter, a client that pauses inside a
+/// transaction is cut off after so many seconds. More than the time between two
+/// looks at a connection.
+const SILENCE: u64 = 15;
+/// When the system asks whether the other side is still there.
+const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// A connection, for one statement or transaction at a time.
+pub(super) struct Wire {
+    /// Empty while one is under way and after one that did not end: what is left
+    /// of its answer would be taken for the next.
+    live: Mutex<Option<Live>>,
+    alive: watch::Receiver<()>,
+    id: u32,
+    opts: Opts,
+}
+
+struct Live {
+    conn: Conn,
+    /// Closes the receiver with the connection.
+    _living: watch::Sender<()>,
+}
+
+impl Wire {
+    pub(super) async fn open(address: &Address, settings: &Settings) -> Result<Self> {
+        let (conn, opts) = dial(address, settings).await?;
+        let (_living, alive) = watch::channel(());
+        let id = conn.id();
+        Ok(Self { live: Mutex::new(Some(Live { conn, _living })), alive, id, opts })
+    }
+
+    /// What kind of server this is.
+    pub(super) async fn look(&self, clock: &Clock) -> Result<Look, Fault> {
+        let row = self.ask("SELECT @@global.read_only", clock).await?;
+        Ok(Look { read_only: row.int(0)? != 0, rank: 0, through: false })
+    }
+
+    /// Tells the session how we work.
+    pub(super) async fn settle(
+        &self,
+        settings: &Settings,
+        kind: Kind,
+        clock: &Clock,
+    ) -> Result<(), Fault> {
+        let row = self.ask("SELECT CONCAT(@@version, ' ', @@version_comment)", clock).await?;
+        let mariadb = row.text(0)?.to_ascii_lowercase().contains("mariadb");
+        self.batch(&limits(settings, kind, mariadb)).await?;
+        self.batch("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await
+    }
+
+    async fn ask(&self, sql: &str, clock: &Clock) -> Result<Row, Fault> {
+        let reply = self.run(&sql.into(), &[], clock).await?;
+        reply.rows.into_iter().next().ok_or_else(|| fault::odd("no answer to a question").into())
+    }
+
+    pub(super) async fn run(
+        &self,
+        sql: &Arc<str>,
+        values: &[Value],
+        clock: &Clock,
+    ) -> Result<Reply, Fault> {
+        self.with(async |conn| conn.say(sql, values, clock).await).await
+    }
+
+    pub(super) async fn batch(&self, sql: &str) -> Result<(), Fault> {
+        self.with(async |conn| conn.tell(sql).await).await
+    }
+
+    pub(super) async fn transact(
+        &self,
+        steps: &[Step],
+        _: &Settings,
+        clock: &Clock,
+    ) -> Result<Option<Vec<Reply>>, Fault> {
+        self.with(async |conn| transaction::run(conn, "START TRANSACTION", steps, clock).await)
+            .await
+    }
+
+    /// The connection comes back only if all went to its end.
+    async fn with<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Conn) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut slot = self.live.lock().await;
+        let mut live = slot.take().ok_or_else(Fault::gone)?;
+        let done = work(&mut live.conn).await;
+        if !done.as_ref().is_err_and(|fault| fault.broken) {
+            *slot = Some(live);
+        }
+        done
+    }
+
+    /// Unless it is in use: then it ends with its use.
+    pub(super) fn close(&self) {
+        if let Ok(mut slot) = self.live.try_lock() {
+            slot.take();
+        }
+    }
+
+    pub(super) fn alive(&self) -> watch::Receiver<()> {
+        self.alive.clone()
+    }
+
+    /// Asks the server to stop what it does for us; it may be done already.
+    pub(super) fn cancel(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (opts, id) = (self.opts.clone(), self.id);
+        async move {
+            if let Ok(mut conn) = Conn::new(opts).await {
+                let _ = conn.query_drop(format!("KILL QUERY {id}")).await;
+            }
+        }
+    }
+}
+
+impl Session for Conn {
+    async fn say(
+        &mut self,
+        sql: &Arc<str>,
+        values: &[Value],
+        clock: &Clock,
+    ) -> Result<Reply, Fault> {
+        let failed = |cause| fault::mysql::of(&cause);
+        let prepared = self.prep(sql.as_ref()).await;
+        let prepared = prepared.map_err(|cause| failed(cause).undone())?;
+        let sent_at = clock.now();
+        let mut result = self.exec_iter(&prepared, values::params(values)).await.map_err(failed)?;
+        let found: Vec<mysql_async::Row> = result.collect().await.map_err(failed)?;
+        let affected = result.affected_rows();
+        let last_id = result.last_insert_id().unwrap_or_default();
+        result.drop_result().await.map_err(failed)?;
+        let rows = found.into_iter().map(values::read).collect::<Result<_>>()?;
+        Ok(Reply { rows, affected, last_id, sent_at })
+    }
+
+    async fn tell(&mut self, sql: &str) -> Result<(), Fault> {
+        self.query_drop(sql).await.map_err(|cause| fault::mysql::of(&cause))
+    }
+}
+
+/// What a session is told. A connection of one's own may rest for as long as it
+/// likes and wait for as long as it is asked to.
+fn limits(settings: &Settings, kind: Kind, mariadb: bool) -> String {
+    let mut wanted = vec![
+        "autocommit = 1".to_owned(),
+        "sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'".into(),
+        format!("innodb_lock_wait_timeout = {}", settings.patience().as_secs().max(1)),
+    ];
+    let work = settings.work();
+    match (kind, mariadb) {
+        (Kind::Own, _) => wanted.push("wait_timeout = 31536000".into()),
+        (Kind::Shared, true) => {
+            wanted.push(format!("max_statement_time = {}", work.as_secs_f64()));
+            let rest = settings.timeout.as_secs().max(1);
+            wanted.push(format!("idle_transaction_timeout = {rest}"));
+        }
+        (Kind::Shared, false) => {
+            wanted.push(format!("max_execution_time = {}", work.as_millis()));
+            wanted.push(format!("wait_timeout = {SILENCE}"));
+        }
+    }
+    format!("SET SESSION {}", wanted.join(", SESSION "))
+}
+
+/// Encrypted if that is wanted and offered.
+async fn dial(address: &Address, settings: &Settings) -> Result<(Conn, Opts)> {
+    let plain = options(address, settings);
+    let Some(ssl) = ssl(&settings.tls)? else { return open(plain).await };
+    let secure: Opts = OptsBuilder::from_opts(plain.clone()).ssl_opts(ssl).into();
+    match Conn::new(secure.clone()).await {
+        Ok(conn) => Ok((conn, secure)),
+        Err(Cause::Driver(DriverError::NoClientSslFlagFromServer))
+            if settings.tls.encrypt == Encrypt::IfOffered =>
+        {
+            open(plain).await
+        }
+        Err(cause) => Err(fault::mysql::at_door(&cause)),
+    }
+}
+
+async fn open(opts: Opts) -> Result<(Conn, Opts)> {
+    let made = Conn::new(opts.clone()).await;
+    made.map(|conn| (conn, opts)).map_err(|cause| fault::mysql::at_door(&cause))
+}
+
+fn options(address: &Address, settings: &Settings) -> Opts {
+    let login = &settings.target.login;
+    let builder = OptsBuilder::default()
+        .ip_or_hostname(&address.host)
+        .tcp_port(address.port)
+        .user(Some(&login.user))
+        .pass(login.password.as_ref())
+        .db_name(Some(&settings.target.database))
+        .prefer_socket(false)
+        .stmt_cache_size(PREPARED)
+        .tcp_keepalive(Some(KEEPALIVE))
+        // As PostgreSQL counts: what an update met, changed or not.
+        .client_found_rows(true)
+        .connect_attribute("program_name", "leasehold");
+    builder.into()
+}
+
+/// The driver reads the files itself, at every connection; it says less about
+/// what is wrong with them than our own reading of them.
+fn ssl(settings: &Tls) -> Result<Option<SslOpts>> {
+    let Tls { encrypt, verify, files } = settings;
+    if *encrypt == Encrypt::Never {
+        return Ok(None);
+    }
+    tls::config(files)?;
+    choose_provider();
+    let own = files.own.clone();
+    let own = own.map(|(cert, key)| ClientIdentity::new(cert.into(), key.into()));
+    let ssl = SslOpts::default()
+        .with_root_certs(files.ca.iter().map(|path| path.clone().into()).collect())
+        .with_disable_built_in_roots(files.ca.is_some())
+        .with_client_identity(own)
+        .with_danger_accept_invalid_certs(!verify);
+    Ok(Some(ssl))
+}
+
+/// The driver takes the provider of the process, and panics if there are two to
+/// choose from and nobody has chosen.
+fn choose_provider() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Whoever was faster has chosen.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}

@@ -1,0 +1,150 @@
+//! Asking for a lease.
+
+use super::Inner;
+use super::page::{Page, int, key};
+use super::session::Lodging;
+use super::tickets::Outlook;
+use crate::claim::{Busy, Claim, Grant, Mode, Place, Stance, Verdict};
+use crate::engine::state::{Answer, State, Verb};
+use crate::engines::sql::link::Dialect;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+
+/// How often a session may end before the claim that it was made for arrives.
+const SESSIONS: usize = 5;
+
+impl Inner {
+    pub(super) async fn acquire(&self, claim: Claim) -> Result<Verdict> {
+        claim.ticket.mode.check()?;
+        if matches!(claim.stance, Stance::Wait { .. }) {
+            self.tickets.expect(&claim.ticket);
+        }
+        let mut verdict = self.ask(&claim).await;
+        match &mut verdict {
+            Ok(Verdict::Granted(grant)) if claim.load => {
+                // It is granted: a caller that hears of a failure gives it back.
+                let record = self.record(&claim.ticket.name).await;
+                grant.record = record.map_err(Error::unknown)?;
+            }
+            Ok(Verdict::Busy(Busy { place: None, .. })) => {
+                self.tickets.remove(claim.ticket.id);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.tickets.refused(claim.ticket.id);
+                if error.outcome() == Outcome::Unknown {
+                    self.ghosts.fear(claim.ticket.id);
+                }
+            }
+        }
+        verdict
+    }
+
+    async fn ask(&self, claim: &Claim) -> Result<Verdict> {
+        for _ in 0..SESSIONS {
+            let lodging = self.lodge(claim).await?;
+            // Whoever is in the queue knows that the name is not free.
+            if self.tickets.known(claim.ticket.id).is_none()
+                && let Some(grant) = self.take(claim, lodging).await?
+            {
+                return Ok(Verdict::Granted(grant));
+            }
+            if let Some(verdict) = self.join(claim, lodging).await? {
+                return Ok(verdict);
+            }
+            self.mine.forget(lodging.id);
+        }
+        let message = "sessions expired before a claim could be made; use a longer ttl";
+        Err(Error::new(ErrorKind::Unavailable, message))
+    }
+
+    /// The session for a claim: a fixed one that is repeated has its own.
+    async fn lodge(&self, claim: &Claim) -> Result<Lodging> {
+        let known = self.tickets.known(claim.ticket.id).filter(|_| !claim.renewed);
+        match known.and_then(|(session, _)| self.mine.get(session)) {
+            Some(lodging) => Ok(lodging),
+            None => self.session_for(claim).await,
+        }
+    }
+
+    /// Takes a free name: one statement.
+    async fn take(&self, claim: &Claim, lodging: Lodging) -> Result<Option<Grant>> {
+        let ticket = &claim.ticket;
+        let alone = matches!(ticket.mode, Mode::Exclusive | Mode::Write);
+        let mut state = State::granted(claim, lodging.id);
+        state.follow(|_| crate::clock::Moment::default());
+        let state = serde_json::to_string(&state).map_err(|cause| {
+            Error::new(ErrorKind::Unexpected, "a claim cannot be written").caused_by(cause)
+        })?;
+        let [space, name] = self.key(&ticket.name);
+        let values = vec![
+            space,
+            name,
+            alone.then(|| key(ticket.id)).into(),
+            int(lodging.id).into(),
+            format!("[{}]", lodging.id).into(),
+            claim.owner.label().into(),
+            claim.meta.as_deref().into(),
+            state.into(),
+            self.tides.good_until(&self.clock).into(),
+        ];
+        let reply = self.run(&self.statements.take, values).await?;
+        let fence = match self.link.dialect() {
+            Dialect::Postgres => reply.rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs(),
+            // Without a session no row was made, whatever the number says.
+            Dialect::Mysql => {
+                if reply.affected > 0 {
+                    reply.last_id
+                } else {
+                    0
+                }
+            }
+        };
+        if fence == 0 {
+            return Ok(None);
+        }
+        self.holds(ticket, lodging.id);
+        let left = lodging.until.since(reply.sent_at);
+        let none = crate::claim::Predecessor::None;
+        Ok(Some(Grant::new(fence, left, reply.sent_at).following(none)))
+    }
+
+    /// Takes the name or joins its queue; `None` if the session has ended.
+    async fn join(&self, claim: &Claim, lodging: Lodging) -> Result<Option<Verdict>> {
+        let act = |page: &mut Page| {
+            if page.own.is_none_or(|end| end <= page.now) {
+                return Ok(None);
+            }
+            let claim = Box::new(claim.clone());
+            Ok(Some(page.step(Verb::Acquire { claim, session: lodging.id })))
+        };
+        let (answer, page) = self.change(&claim.ticket.name, lodging.id, act).await?;
+        let seat = page.state.find(claim.ticket.id).map(|(session, _)| session);
+        if !claim.renewed && seat != Some(lodging.id) {
+            self.end_fixed(lodging.id).await;
+        }
+        answer.map(|answer| self.verdict(claim, &page, answer)).transpose()
+    }
+
+    fn verdict(&self, claim: &Claim, page: &Page, answer: Answer) -> Result<Verdict> {
+        let (ticket, sent_at) = (&claim.ticket, page.sent_at);
+        let seat = page.state.find(ticket.id).map(|(session, _)| session);
+        match (answer, seat) {
+            (Answer::Granted { fence, predecessor, .. }, Some(session)) => {
+                self.holds(ticket, session);
+                let grant = Grant::new(fence, page.left(session), sent_at);
+                Ok(Verdict::Granted(grant.following(predecessor)))
+            }
+            (Answer::Busy { holder, recheck_in, .. }, seat) => {
+                let place = seat.map(|session| Place::new(page.left(session), sent_at));
+                if let Some(session) = seat {
+                    let look_at = sent_at.after(recheck_in);
+                    let outlook = Outlook { version: page.version(), look_at };
+                    self.tickets.queued(ticket, session, outlook);
+                    self.stir.notify_one();
+                }
+                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place }))
+            }
+            (answer, _) => answer.into_verdict(sent_at),
+        }
+    }
+}

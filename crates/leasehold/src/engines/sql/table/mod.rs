@@ -1,0 +1,343 @@
+//! The lease table: the default strategy on a database server.
+//!
+//! A row per name holds the state of the pure core. Taking a free name and
+//! giving it back are one statement each; everything else is a guess that is
+//! swapped in ([`swap`]). What keeps leases alive is a row per client and ttl
+//! ([`session`]). All time is the database's.
+
+mod acquire;
+mod ghosts;
+mod ground;
+mod news;
+mod operate;
+mod page;
+mod records;
+mod release;
+mod renew;
+mod schema;
+mod session;
+mod statements;
+mod swap;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tickets;
+mod wait;
+mod watchman;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use self::ghosts::Ghosts;
+use self::ground::Ground;
+use self::page::ClientId;
+use self::records::{Watchers, Watching};
+use self::session::Mine;
+use self::statements::Statements;
+use self::swap::{Tides, Turns};
+use self::text::Text;
+use self::tickets::Tickets;
+use self::wait::Versions;
+use self::watchman::Wakes;
+use super::checkup;
+use super::link::{Dialect, Link};
+use crate::claim::{
+    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{
+    Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+};
+use crate::engine::state::SessionId;
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
+    RecordListing, Records, Scope, Selector,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::{Name, Namespace};
+use crate::url::Url;
+
+/// How long the last words to a server may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Leases in tables of a database server.
+#[derive(Clone, Debug)]
+struct Table(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    clock: Clock,
+    statements: Statements,
+    listing: Text,
+    records: records::Statements,
+    watchers: Watchers,
+    spaces: Spaces,
+    home: Handle,
+    versions: Versions,
+    sweeping: sweep::Statements,
+    /// When a verb was last asked for.
+    busy_at: AtomicU64,
+    wakes: Wakes,
+    client: ClientId,
+    mine: Mine,
+    tickets: Tickets,
+    turns: Turns,
+    tides: Tides,
+    ghosts: Ghosts,
+    /// Rung when somebody begins to wait.
+    stir: Arc<Notify>,
+    profile: Profile,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+/// The tables as text, for those who create them by hand.
+pub(in crate::engines::sql) fn schema_text(
+    dialect: Dialect,
+    prefix: Option<&str>,
+    schema: Option<&str>,
+) -> Result<String> {
+    Ok(schema::text(&Ground::new(dialect, schema, prefix.unwrap_or(ground::PREFIX))?))
+}
+
+/// Opens the strategy on a server that is reached.
+pub(in crate::engines::sql) async fn open(
+    link: Link,
+    url: &Url,
+    clock: Clock,
+) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(Table::open(link, url, clock).await?))
+}
+
+impl Table {
+    async fn open(link: Link, url: &Url, clock: Clock) -> Result<Self> {
+        let ground = Ground::from_options(link.dialect(), &url.options)?;
+        let wakes = Wakes::from_options(&url.options, &link)?;
+        schema::prepare(&link, &ground).await?;
+        let inner = Arc::new(Inner {
+            profile: promises(&link, wakes, checkup::survives(&link).await),
+            statements: Statements::new(&ground),
+            listing: operate::listing(&ground),
+            records: records::Statements::new(&ground),
+            watchers: Watchers::new(&ground),
+            spaces: Spaces::default(),
+            home: Handle::current(),
+            versions: Versions::new(&ground),
+            sweeping: sweep::Statements::new(&ground),
+            busy_at: AtomicU64::new(0),
+            client: session::fresh_id(),
+            mine: Mine::default(),
+            tickets: Tickets::default(),
+            turns: Turns::default(),
+            tides: Tides::default(),
+            ghosts: Ghosts::default(),
+            stir: Arc::default(),
+            tasks: Mutex::default(),
+            wakes,
+            clock,
+            link,
+        });
+        inner.look_at_the_clock().await?;
+        inner.start(watchman::Watchman::new(&inner).watch());
+        Ok(Self(inner))
+    }
+}
+
+fn promises(link: &Link, wakes: Wakes, survives: Survives) -> Profile {
+    let scheme = match link.dialect() {
+        Dialect::Postgres => "postgres",
+        Dialect::Mysql => "mysql",
+    };
+    let mut profile = Profile::new(scheme, link.endpoint());
+    profile.grants = Grants::Counted;
+    profile.fencing = Fencing::Strict;
+    profile.order = Order::Fifo;
+    profile.liveness = Liveness::Session;
+    profile.clock = Timekeeper::Server;
+    profile.wake = if wakes.push { WakeUp::Push } else { WakeUp::Poll };
+    profile.reach = Reach::Network;
+    profile.survives = survives;
+    profile.listing = Lists::Indexed;
+    profile.predecessor = true;
+    profile.lock_delay = true;
+    profile.keep_closed = true;
+    profile.convert = true;
+    profile
+}
+
+impl Inner {
+    /// The first look at the server's clock, and whether it is new enough.
+    async fn look_at_the_clock(&self) -> Result<()> {
+        let reply = self.run(&self.statements.clock, Vec::new()).await.map_err(too_old)?;
+        if let Some(row) = reply.rows.first() {
+            self.tides.note(page::moment(row.int(0)?), reply.sent_at);
+        }
+        Ok(())
+    }
+
+    /// Starts a task that ends with the engine.
+    fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = self.home.spawn(task).abort_handle();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task);
+    }
+
+    fn quiet(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.iter().for_each(AbortHandle::abort);
+        self.tickets.close();
+        self.watchers.close();
+    }
+
+    /// Notes that there may be something to sweep one day.
+    fn note_work(&self) {
+        self.busy_at.store(self.clock.now().nanos(), Ordering::Relaxed);
+    }
+
+    /// Notes that we hold something. Whoever holds looks now and then whether
+    /// it was taken away, so the first one wakes the task that does.
+    fn holds(&self, ticket: &Ticket, session: SessionId) {
+        if self.tickets.held(ticket, session) {
+            self.stir.notify_one();
+        }
+    }
+}
+
+/// A server that cannot be asked what every load asks.
+fn too_old(error: Error) -> Error {
+    if error.is_retryable() || error.kind() == ErrorKind::Denied {
+        return error;
+    }
+    let message =
+        "the server is too old: use PostgreSQL 12, MariaDB 10.6 or MySQL 8.0.14, or later";
+    Error::new(ErrorKind::Unsupported, message).caused_by(error)
+}
+
+/// The namespaces whose rows are known to be there.
+#[derive(Debug, Default)]
+struct Spaces(Mutex<HashSet<Namespace>>);
+
+impl Spaces {
+    fn contains(&self, space: &Namespace) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(space)
+    }
+
+    fn insert(&self, space: &Namespace) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space.clone());
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.quiet();
+    }
+}
+
+impl Engine for Table {
+    fn profile(&self) -> &Profile {
+        &self.0.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let inner = Arc::clone(&self.0);
+        inner.note_work();
+        Box::pin(async move { inner.acquire(claim).await })
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { Ok(inner.wait(ticket, until).await) })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.renew(tickets).await })
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.release(ticket, ending).await })
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.convert(ticket, to).await })
+    }
+
+    fn events(&self) -> Events {
+        self.0.link.events()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.inspect(selector, page).await })
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.evict(eviction).await })
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        let link = self.0.link.clone();
+        Box::pin(async move { checkup::examine(&link).await })
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let limit = inner.clock.now().after(FAREWELL);
+            tokio::select! {
+                biased;
+                () = inner.end_idle() => {}
+                () = inner.clock.sleep_until(limit) => {}
+            }
+            inner.quiet();
+            inner.link.close();
+            Ok(())
+        })
+    }
+}
+
+impl Records for Table {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.record(&name).await })
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        let inner = Arc::clone(&self.0);
+        inner.note_work();
+        Box::pin(async move { inner.store(store).await })
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.add(name, amount).await })
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.list_records(scope, page).await })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let watching = Watching::start(inner, scope).await?;
+            Ok(Box::new(watching) as Box<dyn RecordEvents>)
+        })
+    }
+}

@@ -1,0 +1,278 @@
+//! Versioned values beside the leases.
+//!
+//! Every change draws its version from the row of its namespace and keeps that
+//! row to the end of its transaction: versions come to stand in their order,
+//! and a watcher that has read one has missed none before it.
+
+mod list;
+mod statements;
+mod watch;
+
+use std::time::Duration;
+
+pub(super) use self::statements::Statements;
+pub(super) use self::watch::{Watchers, Watching};
+use super::Inner;
+use super::page::{Page, int, key, span};
+use super::swap::{Tries, step};
+use super::text::Text;
+use crate::claim::{Expect, LeaseId, Record, Store, Ticket};
+use crate::engine::records::{not_held, sum};
+use crate::engine::state::{Answer, SessionId, Verb};
+use crate::engines::sql::link::{Reply, Row, Step, Value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::{Name, Namespace};
+
+/// The most records that are ended at a time.
+const BROOM: i64 = 64;
+
+/// One row.
+#[derive(Debug)]
+struct Entry {
+    record: Record,
+    /// Whether it is only there because nobody has removed it yet.
+    over: bool,
+}
+
+impl Entry {
+    fn read(row: &Row) -> Result<Option<Self>> {
+        let Some(version) = row.maybe_int(1)? else { return Ok(None) };
+        let now = row.int(0)?;
+        let lapsed = row.maybe_int(3)?.is_some_and(|at| at <= now);
+        let bound = row.maybe_int(4)?.is_some();
+        let unbound = bound && row.maybe_int(5)?.is_none_or(|at| at <= now);
+        let record = Record::new(row.bytes(2)?.to_vec(), version.unsigned_abs());
+        Ok(Some(Self { record, over: lapsed || unbound }))
+    }
+}
+
+/// What keeps a new value: its time, and its lease.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stay {
+    ttl: Option<Duration>,
+    bound: Option<(LeaseId, SessionId)>,
+}
+
+impl Inner {
+    async fn entry(&self, name: &Name) -> Result<Option<Entry>> {
+        let reply = self.run(&self.records.load, self.key(name).to_vec()).await?;
+        reply.rows.first().map_or(Ok(None), Entry::read)
+    }
+
+    /// A record as it is now; changes nothing.
+    pub(super) async fn record(&self, name: &Name) -> Result<Option<Record>> {
+        Ok(self.entry(name).await?.filter(|entry| !entry.over).map(|entry| entry.record))
+    }
+
+    /// A record as it is now; what is over goes first.
+    async fn tidy_record(&self, name: &Name) -> Result<Option<Record>> {
+        match self.entry(name).await? {
+            Some(entry) if entry.over => {
+                self.remove(name, entry.record.version).await?;
+                Ok(None)
+            }
+            entry => Ok(entry.map(|entry| entry.record)),
+        }
+    }
+
+    /// Makes sure that the namespace has a row to draw from.
+    pub(super) async fn enter_space(&self, space: &Namespace) -> Result<()> {
+        if !self.spaces.contains(space) {
+            self.run(&self.records.space, vec![space.as_str().into()]).await?;
+            self.spaces.insert(space);
+        }
+        Ok(())
+    }
+
+    /// Writes a record if the expectation holds.
+    pub(super) async fn store(&self, store: Store) -> Result<Result<u64, Option<Record>>> {
+        store.check()?;
+        self.enter_space(store.name.namespace()).await?;
+        let mut tries = Tries::new(&self.clock);
+        loop {
+            let blind = store.expect == Expect::Any && store.value.is_some();
+            let found = if blind { None } else { self.tidy_record(&store.name).await? };
+            if !blind && !store.expect.holds(found.as_ref()) {
+                return Ok(Err(found));
+            }
+            let done = match &store.bound_to {
+                Some(ticket) if store.value.is_some() => {
+                    self.store_bound(&store, ticket, found.as_ref()).await?
+                }
+                _ => self.transact(self.writing(&store, found.as_ref(), None)).await?,
+            };
+            if let Some(version) = done {
+                self.wrote(store.name.namespace()).await;
+                return Ok(Ok(version));
+            }
+            tries.pause().await?;
+        }
+    }
+
+    /// Runs a transaction that draws first; the version, unless someone else
+    /// was faster.
+    async fn transact(&self, steps: Vec<Step>) -> Result<Option<u64>> {
+        let replies = self.link.transact(steps).await?;
+        replies.map(|replies| drawn(replies.first())).transpose()
+    }
+
+    /// Binds and writes in one transaction.
+    async fn store_bound(
+        &self,
+        store: &Store,
+        ticket: &Ticket,
+        found: Option<&Record>,
+    ) -> Result<Option<u64>> {
+        let act = |page: &mut Page| {
+            let answer = page.step(Verb::Bind { id: ticket.id });
+            let seat = page.state.find(ticket.id);
+            let (Answer::Held { .. }, Some((session, _))) = (answer, seat) else {
+                return Err(not_held(store));
+            };
+            page.with = self.writing(store, found, Some((ticket.id, session)));
+            Ok(())
+        };
+        let done = self.attempt(&ticket.name, 0, act).await?;
+        done.map(|((), page)| drawn(page.replies.as_ref().and_then(|all| all.get(1)))).transpose()
+    }
+
+    /// The steps of a write: draw, write, tell.
+    fn writing(
+        &self,
+        store: &Store,
+        found: Option<&Record>,
+        bound: Option<(LeaseId, SessionId)>,
+    ) -> Vec<Step> {
+        let [space, _] = self.key(&store.name);
+        let draw = step(&self.records.draw, vec![space], true);
+        let stay = Stay { ttl: store.ttl, bound };
+        let write = match (&store.value, found) {
+            (None, None) => return vec![draw],
+            (None, Some(record)) => self.deletion(&store.name, record.version),
+            (Some(value), Some(record)) => {
+                let mut values = self.row(&store.name, value, stay);
+                values.push(int(record.version).into());
+                step(&self.records.replace, values, true)
+            }
+            (Some(value), None) => {
+                let any = store.expect == Expect::Any;
+                let put = if any { &self.records.upsert } else { &self.records.insert };
+                step(put, self.row(&store.name, value, stay), true)
+            }
+        };
+        vec![draw, write, self.telling(&self.records.log, &store.name, store.value.as_deref())]
+    }
+
+    /// The steps of a write that goes with a release: it expects nothing.
+    pub(super) fn ending(&self, store: &Store) -> Vec<Step> {
+        if store.value.is_some() {
+            return self.writing(store, None, None);
+        }
+        let [space, name] = self.key(&store.name);
+        vec![
+            step(&self.records.draw, vec![space.clone()], true),
+            self.telling(&self.records.log_there, &store.name, None),
+            step(&self.records.delete_any, vec![space, name], false),
+        ]
+    }
+
+    fn row(&self, name: &Name, value: &[u8], stay: Stay) -> Vec<Value> {
+        let [space, name] = self.key(name);
+        vec![
+            space,
+            name,
+            stay.ttl.map(span).into(),
+            stay.bound.map(|(lease, _)| key(lease)).into(),
+            stay.bound.map(|(_, session)| int(session)).into(),
+            value.into(),
+        ]
+    }
+
+    fn deletion(&self, name: &Name, version: u64) -> Step {
+        let [space, name] = self.key(name);
+        step(&self.records.delete, vec![space, name, int(version).into()], true)
+    }
+
+    fn telling(&self, log: &Text, name: &Name, value: Option<&[u8]>) -> Step {
+        let [space, text] = self.key(name);
+        step(log, vec![space, text, value.into(), super::news::CHANGED.into()], false)
+    }
+
+    /// Removes a record, unless it is another one by now.
+    async fn remove(&self, name: &Name, version: u64) -> Result<()> {
+        self.enter_space(name.namespace()).await?;
+        let [space, _] = self.key(name);
+        let steps = vec![
+            step(&self.records.draw, vec![space], true),
+            self.deletion(name, version),
+            self.telling(&self.records.log, name, None),
+        ];
+        self.transact(steps).await?;
+        Ok(())
+    }
+
+    /// Adds to a number; whatever keeps it stays as it is.
+    pub(super) async fn add(&self, name: Name, amount: u64) -> Result<u64> {
+        self.enter_space(name.namespace()).await?;
+        let mut tries = Tries::new(&self.clock);
+        loop {
+            let found = self.tidy_record(&name).await?;
+            let sum = sum(&name, found.as_ref(), amount)?;
+            let value = sum.to_string().into_bytes();
+            let [space, text] = self.key(&name);
+            let write = match &found {
+                None => step(&self.records.insert, self.row(&name, &value, Stay::default()), true),
+                Some(record) => {
+                    let version = int(record.version).into();
+                    let values = vec![space.clone(), text, value.as_slice().into(), version];
+                    step(&self.records.revalue, values, true)
+                }
+            };
+            let draw = step(&self.records.draw, vec![space], true);
+            let log = self.telling(&self.records.log, &name, Some(&value));
+            if self.transact(vec![draw, write, log]).await?.is_some() {
+                self.wrote(name.namespace()).await;
+                return Ok(sum);
+            }
+            tries.pause().await?;
+        }
+    }
+
+    /// Removes what was bound to leases that have ended. Nobody sees it any
+    /// more; those who watch have to hear of it.
+    pub(super) async fn end_bound(&self, leases: &[LeaseId]) -> Result<()> {
+        for lease in leases {
+            let reply = self.run(&self.records.bound, vec![key(*lease).into()]).await?;
+            self.remove_all(&reply.rows).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes some of the records that are over; says how many there were.
+    pub(super) async fn end_records(&self) -> Result<usize> {
+        let mut count = 0;
+        for find in [&self.records.lapsed, &self.records.unbound] {
+            let reply = self.run(find, vec![BROOM.into()]).await?;
+            self.remove_all(&reply.rows).await?;
+            count += reply.rows.len();
+        }
+        Ok(count)
+    }
+
+    async fn remove_all(&self, rows: &[Row]) -> Result<()> {
+        for row in rows {
+            self.remove(&self.full_name(row, 0)?, row.int(2)?.unsigned_abs()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The version that a draw gave.
+pub(super) fn drawn(reply: Option<&Reply>) -> Result<u64> {
+    let missing = || Error::new(ErrorKind::Unexpected, "no version was drawn").unknown();
+    let reply = reply.ok_or_else(missing)?;
+    match reply.rows.first() {
+        Some(row) => Ok(row.int(0)?.unsigned_abs()),
+        None => Ok(reply.last_id),
+    }
+}

@@ -1,0 +1,136 @@
+//! Every statement about records, for one place and one family.
+
+use super::super::ground::Ground;
+use super::super::text::Text;
+use crate::engines::sql::link::Dialect;
+
+/// All of them; made once.
+#[derive(Debug)]
+pub(in super::super) struct Statements {
+    /// 1 namespace.
+    pub(super) space: Text,
+    /// 1 namespace; gives the version.
+    pub(super) draw: Text,
+    /// 1 namespace, 2 name.
+    pub(super) load: Text,
+    /// 1 namespace, 2 name, 3 ttl, 4 lease, 5 session, 6 value.
+    pub(super) upsert: Text,
+    pub(super) insert: Text,
+    /// The same, and 7 the version before.
+    pub(super) replace: Text,
+    /// 1 namespace, 2 name, 3 value, 4 the version before.
+    pub(super) revalue: Text,
+    /// 1 namespace, 2 name, 3 the version before.
+    pub(super) delete: Text,
+    /// 1 namespace, 2 name.
+    pub(super) delete_any: Text,
+    /// 1 namespace, 2 name, 3 value or null; 4 what watchers are told.
+    pub(super) log: Text,
+    /// The same, if the record is there.
+    pub(super) log_there: Text,
+    /// 1 lease: its records are over.
+    pub(in super::super) orphan: Text,
+    /// 1 lease.
+    pub(super) bound: Text,
+    /// 1 how many: those whose time is up, and those whose session is.
+    pub(super) lapsed: Text,
+    pub(super) unbound: Text,
+    /// 1 namespace, 2 first name, 3 the name before, 4 how many.
+    pub(super) list: Text,
+}
+
+const LOAD: &str = "\
+SELECT {now}, r.version, r.value, r.expires, r.session, s.expires FROM (SELECT 1 AS one) k \
+LEFT JOIN {records} r ON r.namespace = $1 AND r.name = $2 \
+LEFT JOIN {sessions} s ON s.id = r.session";
+
+const LIST: &str = "\
+SELECT {now}, r.version, r.value, r.expires, r.session, s.expires, r.name FROM {records} r \
+LEFT JOIN {sessions} s ON s.id = r.session \
+WHERE r.namespace = $1 AND r.name >= $2 AND r.name > $3 ORDER BY r.name LIMIT $4";
+
+const PUT: &str = "\
+INSERT INTO {records} (namespace, name, version, expires, bound, session, value) \
+SELECT $1::text, $2::text, d.version, {now} + $3::bigint, $4::text, $5::bigint, $6::bytea \
+FROM {namespaces} d WHERE d.namespace = $1";
+
+const REPLACE: &str = "\
+UPDATE {records} SET version = (SELECT d.version FROM {namespaces} d WHERE d.namespace = $1), \
+ expires = {now} + $3::bigint, bound = $4::text, session = $5::bigint, value = $6::bytea \
+WHERE namespace = $1 AND name = $2 AND version = $7";
+
+const REVALUE: &str = "\
+UPDATE {records} SET version = (SELECT d.version FROM {namespaces} d WHERE d.namespace = $1), \
+ value = $3::bytea WHERE namespace = $1 AND name = $2 AND version = $4";
+
+/// A change is written down only if somebody watches.
+const LOG: &str = "\
+INSERT INTO {changes} (namespace, version, name, at, value) \
+SELECT $1::text, d.version, $2::text, {now}, $3::bytea FROM {namespaces} d \
+WHERE d.namespace = $1 AND EXISTS \
+ (SELECT 1 FROM {watchers} w WHERE w.namespace = $1 AND w.expires > {now})";
+
+const THERE: &str =
+    " AND EXISTS (SELECT 1 FROM {records} r WHERE r.namespace = $1 AND r.name = $2)";
+
+/// In the same breath those are told who watch, and nobody else.
+const TELL: &str = "\
+WITH made AS (LOG RETURNING 1) SELECT count(pg_notify(w.channel, $4::text)) FROM \
+ (SELECT DISTINCT 'leasehold_' || lpad(to_hex(client), 16, '0') AS channel FROM {watchers} \
+  WHERE namespace = $1 AND expires > {now}) w WHERE EXISTS (SELECT 1 FROM made)";
+
+impl Statements {
+    pub(in super::super) fn new(ground: &Ground) -> Self {
+        let text = |template: &str| Text::new(ground, template);
+        let postgres = ground.dialect == Dialect::Postgres;
+        let pick = |pg: &str, my: &str| text(if postgres { pg } else { my });
+        let log = |log: &str| text(&if postgres { TELL.replace("LOG", log) } else { log.into() });
+        Self {
+            space: pick(
+                "INSERT INTO {namespaces} VALUES ($1, 0, 0, 0) ON CONFLICT DO NOTHING",
+                "INSERT IGNORE INTO {namespaces} VALUES ($1, 0, 0, 0)",
+            ),
+            draw: pick(
+                "UPDATE {namespaces} SET version = greatest(version + 1, {now}) \
+                 WHERE namespace = $1 RETURNING version",
+                "UPDATE {namespaces} SET version = LAST_INSERT_ID(GREATEST(version + 1, {now})) \
+                 WHERE namespace = $1",
+            ),
+            load: text(LOAD),
+            upsert: pick(
+                &format!(
+                    "{PUT} ON CONFLICT (namespace, name) DO UPDATE SET version = excluded.version, \
+                     expires = excluded.expires, bound = excluded.bound, \
+                     session = excluded.session, value = excluded.value"
+                ),
+                &format!(
+                    "{PUT} ON DUPLICATE KEY UPDATE version = VALUES(version), \
+                     expires = VALUES(expires), bound = VALUES(bound), \
+                     session = VALUES(session), value = VALUES(value)"
+                ),
+            ),
+            insert: pick(
+                &format!("{PUT} ON CONFLICT DO NOTHING"),
+                &PUT.replacen("INSERT", "INSERT IGNORE", 1),
+            ),
+            replace: text(REPLACE),
+            revalue: text(REVALUE),
+            delete: text(
+                "DELETE FROM {records} WHERE namespace = $1 AND name = $2 AND version = $3",
+            ),
+            delete_any: text("DELETE FROM {records} WHERE namespace = $1 AND name = $2"),
+            log: log(LOG),
+            log_there: log(&format!("{LOG}{THERE}")),
+            orphan: text("UPDATE {records} SET expires = 0, session = NULL WHERE bound = $1"),
+            bound: text("SELECT namespace, name, version FROM {records} WHERE bound = $1"),
+            lapsed: text(
+                "SELECT namespace, name, version FROM {records} WHERE expires <= {now} LIMIT $1",
+            ),
+            unbound: text(
+                "SELECT r.namespace, r.name, r.version FROM {sessions} s \
+                 JOIN {records} r ON r.session = s.id WHERE s.expires <= {now} LIMIT $1",
+            ),
+            list: text(LIST),
+        }
+    }
+}

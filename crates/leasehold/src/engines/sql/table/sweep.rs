@@ -1,0 +1,190 @@
+//! Cleaning up, a little at a time and by one client at a time, so that
+//! nothing remains. What lives is never touched.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::Inner;
+use super::ground::Ground;
+use super::page::{Page, span};
+use super::text::Text;
+use crate::engine::state::Verb;
+use crate::engines::sql::link::{Dialect, Row, Value};
+use crate::error::Result;
+
+/// How long it rests between two sweeps of all clients together.
+const REST: Duration = Duration::from_secs(10);
+/// How many rows are taken at a time, and how often in one sweep.
+const BROOM: usize = 64;
+const STROKES: usize = 16;
+/// How long changes are kept for watchers that are slow.
+const KEEP: Duration = Duration::from_secs(60);
+/// How long a loss is kept for a holder that never asks.
+const LOSSES: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Every statement of a sweep.
+#[derive(Debug)]
+pub(super) struct Statements {
+    /// 1 how long it rests.
+    turn: Text,
+    /// 1 how many.
+    idle: Text,
+    /// 1 namespace, 2 fence.
+    floor: Text,
+    /// 1 namespace, 2 name, 3 version.
+    forget: Text,
+    /// 1 how many.
+    dead: Text,
+    /// 1 how many.
+    retired: Text,
+    /// 1 session.
+    retire: Text,
+    /// 1 how old, 2 how many.
+    changes: Text,
+    /// 1 namespace, 2 version.
+    cut: Text,
+    drop_changes: Text,
+    /// 1 how old.
+    watchers: Text,
+    losses: Text,
+}
+
+impl Statements {
+    pub(super) fn new(ground: &Ground) -> Self {
+        let text = |template: &str| Text::new(ground, template);
+        let again = match ground.dialect {
+            Dialect::Postgres => {
+                "AS d (namespace, floor, version, cut) VALUES ($1, $2::bigint, 0, 0) ON CONFLICT \
+                 (namespace) DO UPDATE SET floor = greatest(d.floor, excluded.floor)"
+            }
+            Dialect::Mysql => {
+                "(namespace, floor, version, cut) VALUES ($1, $2, 0, 0) ON DUPLICATE KEY UPDATE \
+                 floor = GREATEST(floor, VALUES(floor))"
+            }
+        };
+        Self {
+            turn: text(
+                "UPDATE {meta} SET value = {now} WHERE word = 'swept' \
+                 AND value < {now} - $1::bigint",
+            ),
+            idle: text(
+                "SELECT namespace, name, version, fence FROM {names} \
+                 WHERE forget_at <= {now} ORDER BY forget_at LIMIT $1",
+            ),
+            floor: text(&format!("INSERT INTO {{namespaces}} {again}")),
+            forget: text(
+                "DELETE FROM {names} WHERE namespace = $1 AND name = $2 AND version = $3 \
+                 AND forget_at <= {now}",
+            ),
+            dead: text(
+                "SELECT n.namespace, n.name FROM {sessions} s JOIN {names} n ON n.watch = s.id \
+                 WHERE s.expires <= {now} LIMIT $1",
+            ),
+            retired: text(
+                "SELECT s.id FROM {sessions} s \
+                 WHERE s.expires <= {now} AND s.expires + s.delay <= {now} \
+                 AND NOT EXISTS (SELECT 1 FROM {names} n WHERE n.watch = s.id) \
+                 AND NOT EXISTS (SELECT 1 FROM {records} r WHERE r.session = s.id) LIMIT $1",
+            ),
+            retire: text("DELETE FROM {sessions} WHERE id = $1 AND expires <= {now}"),
+            changes: text(
+                "SELECT namespace, version FROM {changes} WHERE at <= {now} - $1::bigint \
+                 ORDER BY at LIMIT $2",
+            ),
+            cut: text(
+                "UPDATE {namespaces} SET cut = greatest(cut, $2::bigint) WHERE namespace = $1",
+            ),
+            drop_changes: text("DELETE FROM {changes} WHERE namespace = $1 AND version <= $2"),
+            watchers: text("DELETE FROM {watchers} WHERE expires <= {now} - $1::bigint"),
+            losses: text("DELETE FROM {losses} WHERE at <= {now} - $1::bigint"),
+        }
+    }
+}
+
+impl Inner {
+    /// Sweeps, if nobody else has just done so.
+    pub(super) async fn sweep(&self) -> Result<()> {
+        let turn = self.run(&self.sweeping.turn, vec![span(REST).into()]).await?;
+        if turn.affected == 0 {
+            return Ok(());
+        }
+        self.run(&self.sweeping.watchers, vec![span(KEEP).into()]).await?;
+        self.run(&self.sweeping.losses, vec![span(LOSSES).into()]).await?;
+        for _ in 0..STROKES {
+            let swept = [
+                self.end_seats().await?,
+                self.end_records().await?,
+                self.end_changes().await?,
+                self.forget_names().await?,
+                self.retire_sessions().await?,
+            ];
+            if swept.into_iter().all(|count| count < BROOM) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Names with nothing left to remember. Before a row goes, its fence is
+    /// kept as the floor of the namespace.
+    async fn forget_names(&self) -> Result<usize> {
+        let rows = self.some(&self.sweeping.idle).await?;
+        for (space, fence) in largest(&rows, 3)? {
+            self.run(&self.sweeping.floor, vec![space.into(), fence.into()]).await?;
+        }
+        for row in &rows {
+            let [space, name] = self.key(&self.full_name(row, 0)?);
+            self.run(&self.sweeping.forget, vec![space, name, row.int(2)?.into()]).await?;
+        }
+        Ok(rows.len())
+    }
+
+    /// Leases and places that nobody asked for since their session ended.
+    async fn end_seats(&self) -> Result<usize> {
+        let rows = self.some(&self.sweeping.dead).await?;
+        for row in &rows {
+            let tick = |page: &mut Page| Ok(page.step(Verb::Tick));
+            self.change(&self.full_name(row, 0)?, 0, tick).await?;
+        }
+        Ok(rows.len())
+    }
+
+    /// Sessions that have ended, are waited out and keep nothing.
+    async fn retire_sessions(&self) -> Result<usize> {
+        let rows = self.some(&self.sweeping.retired).await?;
+        for row in &rows {
+            self.run(&self.sweeping.retire, vec![row.int(0)?.into()]).await?;
+        }
+        Ok(rows.len())
+    }
+
+    /// Changes that even slow watchers have read.
+    async fn end_changes(&self) -> Result<usize> {
+        let values = vec![span(KEEP).into(), count(BROOM)];
+        let rows = self.run(&self.sweeping.changes, values).await?.rows;
+        for (space, version) in largest(&rows, 1)? {
+            let values = || vec![space.as_str().into(), version.into()];
+            self.run(&self.sweeping.cut, values()).await?;
+            self.run(&self.sweeping.drop_changes, values()).await?;
+        }
+        Ok(rows.len())
+    }
+
+    async fn some(&self, find: &Text) -> Result<Vec<Row>> {
+        Ok(self.run(find, vec![count(BROOM)]).await?.rows)
+    }
+}
+
+fn count(many: usize) -> Value {
+    i64::try_from(many).unwrap_or(i64::MAX).into()
+}
+
+/// The largest number in a column, for each namespace in the first.
+fn largest(rows: &[Row], at: usize) -> Result<HashMap<String, i64>> {
+    let mut found: HashMap<String, i64> = HashMap::new();
+    for row in rows {
+        let most = found.entry(row.text(0)?.to_owned()).or_default();
+        *most = row.int(at)?.max(*most);
+    }
+    Ok(found)
+}

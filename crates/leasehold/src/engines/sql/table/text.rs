@@ -1,0 +1,110 @@
+//! A statement, as one family of servers writes it.
+
+use std::sync::Arc;
+
+use super::ground::Ground;
+use crate::engines::sql::link::{Dialect, Value};
+
+/// The present by the database's clock, in microseconds since 1970.
+const fn now(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Postgres => "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+        Dialect::Mysql => "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+    }
+}
+
+/// One statement. Templates are written once: with `$1`, with casts as
+/// PostgreSQL has them, `{now}` for the clock and `{name}` for our tables.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub(super) sql: Arc<str>,
+    /// Which value stands where, for a family that has no numbers.
+    order: Vec<usize>,
+}
+
+impl Text {
+    pub(super) fn new(ground: &Ground, template: &str) -> Self {
+        let filled = fill(ground, template);
+        match ground.dialect {
+            Dialect::Postgres => Self { sql: filled.into(), order: Vec::new() },
+            Dialect::Mysql => {
+                let (sql, order) = without_numbers(&without_casts(&filled));
+                Self { sql: sql.into(), order }
+            }
+        }
+    }
+
+    /// The values in the order in which the statement wants them.
+    pub(super) fn values(&self, values: Vec<Value>) -> Vec<Value> {
+        if self.order.is_empty() {
+            return values;
+        }
+        self.order.iter().map(|at| values.get(*at).cloned().unwrap_or(Value::Null)).collect()
+    }
+}
+
+/// Replaces the words in braces.
+pub(super) fn fill(ground: &Ground, template: &str) -> String {
+    let mut filled = String::with_capacity(template.len() * 2);
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (word, then) = after.split_once('}').unwrap_or((after, ""));
+        filled.push_str(before);
+        match word {
+            "now" => filled.push_str(now(ground.dialect)),
+            table => filled.push_str(&ground.table(table)),
+        }
+        rest = then;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn without_casts(sql: &str) -> String {
+    ["::bigint", "::text", "::bytea"].iter().fold(sql.to_owned(), |sql, cast| sql.replace(cast, ""))
+}
+
+/// `$2 .. $1` becomes `? .. ?` and the order 1, 0.
+fn without_numbers(sql: &str) -> (String, Vec<usize>) {
+    let mut parts = sql.split('$');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    let mut order = Vec::new();
+    for part in parts {
+        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+        match part[..digits].parse::<usize>() {
+            Ok(number) if number > 0 => {
+                order.push(number - 1);
+                plain.push('?');
+                plain.push_str(&part[digits..]);
+            }
+            // A path into a JSON text.
+            _ => {
+                plain.push('$');
+                plain.push_str(part);
+            }
+        }
+    }
+    (plain, order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_template_serves_both_families() {
+        let template = "SELECT {now} FROM {names} WHERE name = $2 AND $1::bigint > $2";
+        let ground = |dialect| Ground::new(dialect, None, "lh_").unwrap();
+        let postgres = Text::new(&ground(Dialect::Postgres), template);
+        assert!(postgres.sql.ends_with("FROM lh_names WHERE name = $2 AND $1::bigint > $2"));
+        let mysql = Text::new(&ground(Dialect::Mysql), template);
+        assert!(mysql.sql.ends_with("FROM lh_names WHERE name = ? AND ? > ?"), "{mysql:?}");
+        let values = mysql.values(vec![1.into(), "b".into()]);
+        assert_eq!(values, ["b".into(), 1.into(), Value::from("b")]);
+    }
+
+    #[test]
+    fn paths_into_json_are_left_alone() {
+        assert_eq!(without_numbers("'$[*]' $1 '$'"), ("'$[*]' ? '$'".into(), vec![0]));
+    }
+}

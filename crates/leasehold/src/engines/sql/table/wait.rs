@@ -1,0 +1,135 @@
+//! Waiting for a turn, and looking for those who wait.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::Inner;
+use super::ground::Ground;
+use super::page::Page;
+use super::text::Text;
+use super::tickets::{Outlook, Seen};
+use crate::claim::{Ticket, Wake};
+use crate::clock::Moment;
+use crate::engine::state::{Answer, SessionId, Verb, step};
+use crate::engines::sql::link::Row;
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+/// How many names one statement asks for: the smallest of these that will do.
+const NAMES: [usize; 3] = [1, 8, NAMES_MAX];
+pub(super) const NAMES_MAX: usize = 64;
+/// However soon a name may open, nobody looks more often.
+const BREATH: Duration = Duration::from_millis(1);
+
+/// How to read the versions of some names.
+#[derive(Debug)]
+pub(super) struct Versions([(usize, Text); 3]);
+
+impl Versions {
+    pub(super) fn new(ground: &Ground) -> Self {
+        Self(NAMES.map(|size| (size, versions(ground, size))))
+    }
+
+    pub(super) fn of(&self, count: usize) -> &(usize, Text) {
+        self.0.iter().find(|(size, _)| *size >= count).unwrap_or(&self.0[2])
+    }
+}
+
+fn versions(ground: &Ground, size: usize) -> Text {
+    let pairs: Vec<_> = (0..size).map(|at| format!("(${}, ${})", 2 * at + 1, 2 * at + 2)).collect();
+    let sql = format!(
+        "SELECT namespace, name, version FROM {{names}} WHERE (namespace, name) IN ({})",
+        pairs.join(", ")
+    );
+    Text::new(ground, &sql)
+}
+
+impl Inner {
+    pub(super) async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {
+        loop {
+            let (bell, outlook) = match self.tickets.look(ticket.id) {
+                Seen::Granted { fence, predecessor } => {
+                    return Wake::Granted { fence, predecessor };
+                }
+                Seen::Look => return Wake::Look,
+                Seen::Waiting(bell, outlook) => (bell, outlook),
+            };
+            tokio::select! {
+                biased;
+                () = bell.notified() => {}
+                () = self.clock.sleep_until(until.min(outlook.look_at)) => {
+                    return match self.tickets.look(ticket.id) {
+                        Seen::Granted { fence, predecessor } => {
+                            Wake::Granted { fence, predecessor }
+                        }
+                        _ => Wake::Look,
+                    };
+                }
+            }
+        }
+    }
+
+    /// Looks for everyone who waits, with one statement for many; true if
+    /// anything has changed.
+    pub(super) async fn look_around(&self) -> Result<bool> {
+        let mut changed = false;
+        for some in self.tickets.waiting().chunks(NAMES_MAX) {
+            let versions = self.versions_of(some).await?;
+            for (ticket, outlook) in some {
+                if versions.get(&ticket.name) != Some(&outlook.version) {
+                    changed = true;
+                    self.peek(ticket).await?;
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    pub(super) async fn versions_of(
+        &self,
+        some: &[(Ticket, Outlook)],
+    ) -> Result<HashMap<Name, i64>> {
+        let mut names: Vec<_> = some.iter().map(|(ticket, _)| &ticket.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        let (size, text) = self.versions.of(names.len());
+        // The last one fills the places that are left.
+        let filled = (0..*size).filter_map(|at| names.get(at).or(names.last()));
+        let reply = self.run(text, filled.flat_map(|name| self.key(name)).collect()).await?;
+        let read = |row| Ok((self.full_name(row, 0)?, row.int(2)?));
+        reply.rows.iter().map(read).collect()
+    }
+
+    /// A name from the column of its namespace and the next.
+    pub(super) fn full_name(&self, row: &Row, at: usize) -> Result<Name> {
+        Name::new(&Namespace::new(row.text(at)?)?, self.name_of(row, at + 1)?)
+    }
+
+    /// Looks at the name of one waiter, and changes nothing.
+    async fn peek(&self, ticket: &Ticket) -> Result<()> {
+        let page = self.load(&ticket.name, 0).await?;
+        match page.state.find(ticket.id) {
+            Some((session, Some((fence, predecessor)))) if !page.left(session).is_zero() => {
+                self.tickets.hand(ticket.id, fence, predecessor);
+            }
+            Some((session, None)) => match outlook(&page, ticket, session) {
+                Some(outlook) => self.tickets.revise(ticket.id, outlook),
+                None => self.tickets.stir(ticket.id),
+            },
+            _ => self.tickets.stir(ticket.id),
+        }
+        Ok(())
+    }
+}
+
+/// What a waiter may expect; `None` if there is reason to claim again.
+fn outlook(page: &Page, ticket: &Ticket, session: SessionId) -> Option<Outlook> {
+    let mut next = page.state.clone();
+    let verb = Verb::Renew { id: ticket.id, ttl: page.left(session) };
+    let done = step(&mut next, verb, page.now, &mut 0);
+    if !matches!(done.answer, Answer::Queued { .. }) || !done.effects.is_empty() {
+        return None;
+    }
+    let opens = next.opens_at(ticket.mode).since(page.now);
+    Some(Outlook { version: page.version(), look_at: page.sent_at.after(opens.max(BREATH)) })
+}

@@ -1,0 +1,86 @@
+//! What this client knows of its own leases: fences, and how often it has looked.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::claim::LeaseId;
+use crate::clock::wall_micros;
+use crate::name::Name;
+
+/// The leases and waits of one client.
+#[derive(Debug, Default)]
+pub(super) struct Mine(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    leases: HashMap<LeaseId, Lease>,
+    last: u64,
+}
+
+/// One lease, from its first request on.
+#[derive(Clone, Debug)]
+pub(super) struct Lease {
+    pub(super) name: Name,
+    pub(super) fence: u64,
+    pub(super) standing: Standing,
+    looks: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Asked for.
+    Asked,
+    /// The answer to a request was lost.
+    Unsure,
+    Held,
+}
+
+impl Mine {
+    /// The lease of this id, with a fence of its own: the table has none, so it
+    /// grows with this host's clock and is no promise.
+    pub(super) fn ask(&self, id: LeaseId, name: &Name) -> Lease {
+        let mut state = self.state();
+        if let Some(known) = state.leases.get(&id) {
+            return known.clone();
+        }
+        state.last = wall_micros().max(state.last + 1);
+        let lease =
+            Lease { name: name.clone(), fence: state.last, standing: Standing::Asked, looks: 0 };
+        state.leases.insert(id, lease.clone());
+        lease
+    }
+
+    pub(super) fn note(&self, id: LeaseId, standing: Standing) {
+        if let Some(lease) = self.state().leases.get_mut(&id) {
+            lease.standing = standing;
+        }
+    }
+
+    pub(super) fn get(&self, id: LeaseId) -> Option<Lease> {
+        self.state().leases.get(&id).cloned()
+    }
+
+    /// One more look in vain; how many there were before.
+    pub(super) fn in_vain(&self, id: LeaseId) -> u32 {
+        let mut state = self.state();
+        let Some(lease) = state.leases.get_mut(&id) else { return 0 };
+        lease.looks += 1;
+        lease.looks - 1
+    }
+
+    pub(super) fn forget(&self, id: LeaseId) {
+        self.state().leases.remove(&id);
+    }
+
+    /// The lease of ours that holds `name`, with this fence if one is given.
+    pub(super) fn holding(&self, name: &Name, fence: Option<u64>) -> Option<(LeaseId, u64)> {
+        let state = self.state();
+        let mut held = state.leases.iter().filter(|(_, lease)| lease.standing == Standing::Held);
+        let fits = |lease: &Lease| lease.name == *name && fence.is_none_or(|it| it == lease.fence);
+        held.find(|(_, lease)| fits(lease)).map(|(id, lease)| (*id, lease.fence))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,168 @@
+//! A row in the user's table is the lock: insert = lock, delete = unlock.
+//!
+//! The table is the user's, and others may use it in the same way. Nobody tells
+//! waiters of a delete, so they ask again and again.
+
+mod mine;
+mod options;
+mod survey;
+mod sweep;
+mod texts;
+mod verbs;
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use self::mine::Mine;
+use self::options::Form;
+use self::survey::Survey;
+use self::texts::Texts;
+use super::checkup;
+use super::link::{Dialect, Link};
+use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{Cost, Reach, Survives};
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    Selector,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::url::Url;
+
+/// Opens the strategy on a server that is reached.
+pub(in crate::engines::sql) async fn open(
+    link: Link,
+    url: &Url,
+    clock: Clock,
+) -> Result<Arc<dyn Engine>> {
+    let form = Form::from_options(&url.options)?;
+    let texts = Texts::new(&form, link.dialect())?;
+    let survey = Survey::of(&form, &link).await.map_err(|it| it.with("table", &form.table))?;
+    let profile = profile(&link, &form, &survey);
+    let owner_max = survey.owner_max(&form);
+    let mine = Mine::default();
+    let inner = Arc::new(Inner { link, clock, form, texts, survey, mine, owner_max });
+    let sweeper = inner.form.expires.is_some().then(|| {
+        let sweeping = sweep::run(Arc::downgrade(&inner), inner.clock.clone());
+        Handle::current().spawn(sweeping).abort_handle()
+    });
+    Ok(Arc::new(Unique { inner, profile, sweeper }))
+}
+
+/// What the rows promise: they outlive a restart, have no fence and no queue.
+fn profile(link: &Link, form: &Form, survey: &Survey) -> Profile {
+    let scheme = match link.dialect() {
+        Dialect::Postgres => "postgres",
+        Dialect::Mysql => "mysql",
+    };
+    let mut profile = Profile::new(scheme, link.endpoint());
+    profile.reach = Reach::Network;
+    profile.survives = Survives::Restart;
+    profile.cost = Cost::ONE_TRIP;
+    profile.limits.name_max = survey.name_max(form);
+    profile
+}
+
+#[derive(Debug)]
+struct Unique {
+    inner: Arc<Inner>,
+    profile: Profile,
+    sweeper: Option<AbortHandle>,
+}
+
+/// What the verbs share.
+#[derive(Debug)]
+struct Inner {
+    link: Link,
+    clock: Clock,
+    form: Form,
+    texts: Texts,
+    survey: Survey,
+    mine: Mine,
+    owner_max: usize,
+}
+
+impl Unique {
+    fn stop(&self) {
+        if let Some(sweeper) = &self.sweeper {
+            sweeper.abort();
+        }
+    }
+}
+
+impl Drop for Unique {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Engine for Unique {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        Box::pin(Arc::clone(&self.inner).acquire(claim))
+    }
+
+    fn wait(&self, _: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let clock = self.inner.clock.clone();
+        Box::pin(async move {
+            clock.sleep_until(until).await;
+            Ok(Wake::Look)
+        })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        Box::pin(Arc::clone(&self.inner).renew(tickets))
+    }
+
+    /// What the ending asks for beyond the end is refused by the profile.
+    fn release(&self, ticket: Ticket, _: Ending) -> BoxFuture<Result<Released>> {
+        Box::pin(Arc::clone(&self.inner).release(ticket))
+    }
+
+    fn convert(&self, _: Ticket, _: Mode) -> BoxFuture<Result<Renewal>> {
+        let error = Error::new(ErrorKind::Unsupported, "a row cannot be shared");
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn events(&self) -> Events {
+        self.inner.link.events()
+    }
+
+    fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
+        let inner = Arc::clone(&self.inner);
+        Box::pin(async move {
+            let Selector::Name(name) = selector else {
+                return Err(Error::new(ErrorKind::Unsupported, "there is no index; ask by name"));
+            };
+            Ok(Listing::new(vec![inner.status(name).await?], false))
+        })
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        Box::pin(Arc::clone(&self.inner).evict(eviction))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        let mut findings = self.inner.survey.findings(&self.inner.form);
+        let link = self.inner.link.clone();
+        Box::pin(async move {
+            findings.extend(checkup::examine(&link).await?);
+            Ok(findings)
+        })
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        None
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.stop();
+        self.inner.link.close();
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
