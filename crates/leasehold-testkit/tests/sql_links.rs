@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use leasehold::engine::profile::Survives;
+use leasehold::engine::{Finding, Severity};
 use leasehold::{ConnectionEvents, ConnectionState, ErrorKind, Locks};
 use leasehold_testkit::proxy::{Fault, FaultProxy};
 use leasehold_testkit::server::{Pair, Plan, Server};
@@ -137,6 +139,8 @@ async fn behind_a_transaction_pooler() -> Checked {
     let left = "SELECT current_setting('statement_timeout')";
     let said = std::process::Command::new("psql").args([&pooler.url(), "-Atqc", left]).output()?;
     assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "0");
+    let found = one.examine().await?;
+    assert!(found.iter().any(|it| it.message.contains("pooler")), "{found:?}");
     let error = open(&with(&pooler.url(), "strategy=advisory")).await.expect_err("no sessions");
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     Ok(())
@@ -188,5 +192,43 @@ async fn a_server_that_takes_no_writes_is_refused_alone_and_passed_over_in_compa
         let turned = pair.url().replace(&format!("{first},{second}"), &format!("{second},{first}"));
         works(&open(&turned).await?, "a").await?;
     }
+    Ok(())
+}
+
+/// The one that was promoted last is right; the other may not know it yet.
+#[tokio::test]
+async fn two_servers_that_take_writes_are_noticed() -> Checked {
+    let pair = Pair::postgres()?;
+    works(&open(&pair.url()).await?, "a").await?;
+    pair.catch_up()?;
+    pair.promote()?;
+    let locks = open(&pair.url()).await?;
+    let found = locks.examine().await?;
+    let danger = |it: &&Finding| it.severity == Severity::Danger;
+    assert!(
+        found.iter().filter(danger).any(|it| it.message.contains("more than one server")),
+        "{found:?}"
+    );
+    let guard = locks.mutex("b").ttl(TTL).lock().await?;
+    let ours = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'";
+    assert_ne!(pair.copy.sql(ours)?, "0", "this one was promoted");
+    guard.release().await?;
+    Ok(())
+}
+
+/// What is not on the standby is not told to have happened.
+#[tokio::test]
+async fn a_synchronous_standby_is_waited_for() -> Checked {
+    let mut pair = Pair::postgres_synchronous()?;
+    let url = with(&pair.url(), "timeout=500ms");
+    let (locks, bare) = (open(&url).await?, open(&with(&url, "retry=none")).await?);
+    assert_eq!(locks.profile().survives, Survives::Failover);
+    works(&locks, "before").await?;
+    pair.copy.pause()?;
+    let error = bare.mutex("a").ttl(TTL).try_lock().await.expect_err("nobody has a copy");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    pair.copy.resume()?;
+    let again = async { while bare.mutex("b").ttl(TTL).try_lock().await.is_err() {} };
+    tokio::time::timeout(BOUND, again).await?;
     Ok(())
 }

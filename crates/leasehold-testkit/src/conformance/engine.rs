@@ -34,13 +34,14 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::new("memory", Store::memory),
         Self::new("mysql", Store::mysql),
         Self::new("mysql-advisory", || Store::mysql_with(ADVISORY, "")),
         Self::new("mysql-unique", || Store::mysql_with(UNIQUE, MYSQL_TABLE)),
         Self::new("postgres", Store::postgres),
         Self::new("postgres-advisory", || Store::postgres_with(ADVISORY, "")),
+        Self::new("postgres-pgbouncer", Store::pgbouncer),
         Self::new("postgres-unique", || Store::postgres_with(UNIQUE, POSTGRES_TABLE)),
         Self::new("quorum", Store::quorum),
         Self::new("quorum-redlock3", || Store::redlock(3)),

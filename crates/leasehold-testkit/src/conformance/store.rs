@@ -108,6 +108,15 @@ impl Store {
         Self::named(shared::Kind::Postgres, &format!("store{}_", shared::number()))
     }
 
+    /// Tables of its own on the same PostgreSQL, behind a transaction pooler.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn pgbouncer() -> Outcome<Self> {
+        Self::named(shared::Kind::Pgbouncer, &format!("store{}_", shared::number()))
+    }
+
     /// Tables of its own on a MariaDB that all stores of this process share.
     ///
     /// # Errors

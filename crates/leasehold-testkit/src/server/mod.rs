@@ -182,11 +182,16 @@ impl Server {
         self.folder.path()
     }
 
+    /// The server's log, over all its restarts.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
     /// The last lines of the server's log, over all its restarts.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        let text = fs::read(self.log_path()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = self.log_text();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }

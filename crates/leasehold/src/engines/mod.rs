@@ -12,6 +12,8 @@ mod schema;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+mod tempo;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 mod tls;
 
 pub use schema::schema;

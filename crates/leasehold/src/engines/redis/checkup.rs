@@ -7,17 +7,12 @@ use redis::Value;
 use super::address::{Address, Place};
 use super::link::Link;
 use super::settings::Settings;
-use crate::clock::{Clock, wall_micros};
+use crate::clock::Clock;
 use crate::engine::profile::Survives;
 use crate::engine::{Finding, Severity};
+use crate::engines::tempo::Tempo;
 use crate::error::{ErrorKind, Result};
 
-/// A shorter one fires on a busy machine, and what it cuts off is unknown.
-const SHORT_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often to ask for the time, to see how long an answer takes.
-const PINGS: usize = 20;
-/// How far a server's clock may be from ours before somebody should know.
-const SKEW: Duration = Duration::from_secs(1);
 /// The oldest server whose scripts and pushes are the ones we were tested with.
 const OLDEST: u32 = 7;
 
@@ -54,7 +49,6 @@ impl Checkup {
 
     pub(super) async fn examine(&self) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
-        findings.extend(short_timeout(self.timeout));
         findings.extend(open_door(self.open_door));
         for (server, info) in self.info("everything").await {
             match info {
@@ -78,20 +72,13 @@ impl Checkup {
 
     /// How long answers take, and whether the server's clock goes as ours does.
     async fn clock_and_latency(&self) -> Result<Vec<Finding>> {
-        let (mut longest, mut skews) = (Duration::ZERO, Vec::new());
-        for _ in 0..PINGS {
+        let mut tempo = Tempo::new(self.timeout);
+        for _ in 0..Tempo::LOOKS {
             let before = self.clock.now();
             let told = time(&self.link.command(redis::cmd("TIME")).await?);
-            let took = self.clock.now().since(before);
-            longest = longest.max(took);
-            skews.extend(told.map(|told| i128::from(told) - i128::from(wall_micros())));
+            tempo.add(self.clock.now().since(before), told);
         }
-        let (first, last) = (skews.first().copied(), skews.last().copied());
-        let step = first.zip(last).map_or(0, |(first, last)| (last - first).unsigned_abs());
-        Ok([slow(longest, self.timeout), skewed(first), stepped(step, longest)]
-            .into_iter()
-            .flatten()
-            .collect())
+        Ok(tempo.findings())
     }
 }
 
@@ -222,16 +209,6 @@ fn writes(info: &str) -> Option<Finding> {
     })
 }
 
-fn short_timeout(timeout: Duration) -> Option<Finding> {
-    (timeout < SHORT_TIMEOUT).then(|| {
-        Finding::new(
-            Severity::Warning,
-            format!("the command time-out of {timeout:?} fires on a busy machine"),
-            "leave out ?timeout=, or set it to 500ms or more",
-        )
-    })
-}
-
 fn open_door(open: bool) -> Option<Finding> {
     open.then(|| {
         Finding::new(
@@ -248,37 +225,6 @@ fn not_allowed(server: &str) -> Finding {
         format!("{server}: this user may not ask INFO, so memory and persistence were not checked"),
         "allow +info to the user, or look there yourself",
     )
-}
-
-fn slow(longest: Duration, timeout: Duration) -> Option<Finding> {
-    (longest > timeout / 4).then(|| {
-        Finding::new(
-            Severity::Warning,
-            format!("an answer took {longest:?} of the {timeout:?} it may take"),
-            "look for slow commands (SLOWLOG GET) and a loaded network; raise ?timeout=",
-        )
-    })
-}
-
-fn skewed(skew: Option<i128>) -> Option<Finding> {
-    let off = Duration::from_micros(u64::try_from(skew?.unsigned_abs()).unwrap_or(u64::MAX));
-    (off > SKEW).then(|| {
-        Finding::new(
-            Severity::Note,
-            format!("the server's clock is {off:?} off ours; leases do not mind, fences may"),
-            "keep the clocks of all servers in step: a promoted one must not be behind",
-        )
-    })
-}
-
-fn stepped(step: u128, longest: Duration) -> Option<Finding> {
-    (step > longest.as_micros() + 50_000).then(|| {
-        Finding::new(
-            Severity::Danger,
-            format!("the server's clock stepped by {} ms while we looked", step / 1000),
-            "slew the clock instead (chrony, ntpd): a step ends leases early or keeps them too long",
-        )
-    })
 }
 
 #[cfg(test)]
@@ -314,14 +260,5 @@ mod tests {
         assert!(
             about("a", &GOOD.replace("role:master", "role:slave"))[0].message.starts_with("a: ")
         );
-    }
-
-    #[test]
-    fn clocks_and_time_outs_are_judged() {
-        let second = Duration::from_secs(1);
-        assert!(slow(second, 2 * second).is_some() && slow(second / 10, 2 * second).is_none());
-        assert!(skewed(Some(-5_000_000)).is_some() && skewed(Some(5)).is_none());
-        assert!(stepped(3_600_000_000, second).is_some() && stepped(10, second).is_none());
-        assert!(short_timeout(second / 10).is_some() && short_timeout(2 * second).is_none());
     }
 }

@@ -6,6 +6,8 @@
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod advisory;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
+mod checkup;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod link;
 #[cfg(all(test, any(feature = "postgres", feature = "mysql")))]
 mod server;

@@ -20,6 +20,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use self::desk::{Desk, Entry};
 use self::post::Post;
 use self::texts::Texts;
+use super::checkup;
 use super::link::{Dedicated, Dialect, Link};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
@@ -251,7 +252,7 @@ impl Engine for Advisory {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        let findings = match self.profile.fencing {
+        let mut findings = match self.profile.fencing {
             Fencing::None => vec![Finding::new(
                 Severity::Note,
                 "advisory locks have no fence here that always grows",
@@ -259,7 +260,11 @@ impl Engine for Advisory {
             )],
             _ => Vec::new(),
         };
-        Box::pin(std::future::ready(Ok(findings)))
+        let link = self.inner.link.clone();
+        Box::pin(async move {
+            findings.extend(checkup::examine(&link).await?);
+            Ok(findings)
+        })
     }
 
     fn records(&self) -> Option<&dyn Records> {

@@ -40,14 +40,16 @@ impl Dedicated {
         })
     }
 
-    /// Resolves as soon as the connection has died. Does not keep it alive.
+    /// Resolves as soon as the connection has died or its server was replaced.
+    /// Does not keep it alive.
     pub(in crate::engines::sql) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let (gone, wire) = (self.wire.gone(), Arc::downgrade(&self.wire));
-        let dialer = Arc::clone(&self.dialer);
+        let (dialer, address) = (Arc::clone(&self.dialer), self.wire.address().clone());
         async move {
             tokio::select! {
                 () = gone => {}
-                () = silent(wire, dialer) => {}
+                () = dialer.replaced(&address) => {}
+                () = silent(wire, &dialer) => {}
             }
         }
     }
@@ -72,7 +74,7 @@ impl std::fmt::Debug for Dedicated {
 
 /// Until the other side does not answer any more, or nobody wants to know. One
 /// that is at work for us will be seen to end by its work.
-async fn silent(wire: Weak<Wire>, dialer: Arc<Dialer>) {
+async fn silent(wire: Weak<Wire>, dialer: &Dialer) {
     loop {
         dialer.clock.sleep_until(dialer.clock.now().after(LOOK)).await;
         let Some(wire) = wire.upgrade() else { return };

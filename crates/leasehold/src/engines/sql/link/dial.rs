@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::address::Address;
@@ -28,12 +29,15 @@ pub(super) struct Dialer {
     pooled: Mutex<Option<bool>>,
     /// Whether more than one server took writes when it was last looked for.
     rivals: AtomicBool,
+    /// Which server that was.
+    chosen: watch::Sender<Option<Address>>,
 }
 
 impl Dialer {
     pub(super) fn new(settings: Settings, clock: Clock) -> Self {
         let pooled = Mutex::new(settings.pooler);
-        Self { settings, clock, pooled, rivals: AtomicBool::new(false) }
+        let (rivals, chosen) = (AtomicBool::new(false), watch::Sender::new(None));
+        Self { settings, clock, pooled, rivals, chosen }
     }
 
     /// A connection to the server that takes writes.
@@ -67,6 +71,25 @@ impl Dialer {
     /// Whether more than one server took writes when it was last looked for.
     pub(super) fn has_rivals(&self) -> bool {
         self.rivals.load(Ordering::Relaxed)
+    }
+
+    /// Looks whether this is still the server to use, where there are others.
+    pub(super) async fn survey(&self) {
+        if self.settings.target.hosts.len() > 1 {
+            // If none is found, the connections that stand are all there is.
+            let _ = within(&self.clock, self.settings.connect, self.primary(None)).await;
+        }
+    }
+
+    /// Until another server than this is the one to use.
+    pub(super) fn replaced(&self, current: &Address) -> impl Future<Output = ()> + Send + use<> {
+        let (mut chosen, current) = (self.chosen.subscribe(), current.clone());
+        async move {
+            let other = |it: &Option<Address>| it.as_ref().is_some_and(|it| *it != current);
+            if chosen.wait_for(other).await.is_err() {
+                std::future::pending().await
+            }
+        }
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Option<bool>> {
@@ -112,8 +135,16 @@ impl Dialer {
         found.gather(&mut asked, |found| found.best.is_some()).await;
         within(&self.clock, GRACE, found.gather(&mut asked, |_| false)).await;
         self.rivals.store(found.count > 1, Ordering::Relaxed);
-        let none = found.worst.unwrap_or_else(fault::read_only);
-        found.best.map(|(_, wire, look)| (wire, look)).ok_or(none)
+        let Some((_, wire, look)) = found.best else {
+            return Err(found.worst.unwrap_or_else(fault::read_only));
+        };
+        let news = |chosen: &mut Option<Address>| {
+            let told = chosen.as_ref() == Some(wire.address());
+            *chosen = Some(wire.address().clone());
+            !told
+        };
+        self.chosen.send_if_modified(news);
+        Ok((wire, look))
     }
 }
 

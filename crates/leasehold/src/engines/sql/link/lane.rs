@@ -1,5 +1,6 @@
 //! A connection that is made again whenever it breaks.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use crate::error::{Error, Result};
 
 /// How often a connection that rests is looked at.
 pub(super) const PULSE: Duration = Duration::from_secs(5);
+/// How often all servers are asked whether they take writes.
+const SURVEY: Duration = Duration::from_secs(30);
 /// The first pause before connecting again, and the longest.
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(1);
@@ -43,10 +46,12 @@ impl Pauses {
 
 /// Until the connection has ended, or the server is not what it was.
 pub(super) async fn look_after(dialer: &Dialer, wire: &Wire) {
+    let mut replaced = pin!(dialer.replaced(wire.address()));
     loop {
         let rest = dialer.clock.sleep_until(dialer.clock.now().after(PULSE));
         tokio::select! {
             () = wire.gone() => return,
+            () = &mut replaced => return,
             () = rest => {}
         }
         if within(&dialer.clock, dialer.settings.timeout, wire.is_well()).await != Some(true) {
@@ -177,11 +182,24 @@ impl Keeper {
         let born = self.dialer.clock.now();
         self.state.send_replace(State::Up(Arc::clone(&wire)));
         self.tell(true);
-        look_after(&self.dialer, &wire).await;
+        tokio::select! {
+            () = look_after(&self.dialer, &wire) => {}
+            () = self.survey() => {}
+        }
         self.state.send_replace(State::Down(None));
         wire.close();
         self.tell(false);
         self.dialer.clock.now().since(born)
+    }
+
+    /// One that was replaced may not know it. Never ends; one lane is enough.
+    async fn survey(&self) {
+        let clock = &self.dialer.clock;
+        while self.report.is_some() {
+            clock.sleep_until(clock.now().after(SURVEY)).await;
+            self.dialer.survey().await;
+        }
+        std::future::pending().await
     }
 
     fn fail(&self, error: Error) -> Duration {

@@ -150,6 +150,15 @@ impl Link {
         self.0.dialer.has_rivals()
     }
 
+    /// How long a statement may take to be answered.
+    pub(super) fn timeout(&self) -> Duration {
+        self.0.dialer.settings.timeout
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.dialer.clock
+    }
+
     /// Where it is, without secrets.
     pub(super) fn endpoint(&self) -> &str {
         &self.0.endpoint

@@ -17,6 +17,7 @@ pub(super) type Ear = UnboundedSender<Notice>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engines::sql) enum Notice {
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "MySQL has no channels"))]
     Said(String),
     /// Something may have been missed: look again. Also the first thing that is
     /// said, once the channel is listened on.

@@ -103,8 +103,11 @@ impl Tls {
                 return Err(Error::invalid(valid));
             }
         };
-        if files.ca.is_some() && encrypt != Encrypt::Always {
-            return Err(Error::invalid("option \"ca\" needs sslmode=require or verify-full"));
+        for key in Files::OPTIONS {
+            if encrypt != Encrypt::Always && options.get(key)?.is_some() {
+                let needs = format!("option {key:?} needs sslmode=require or verify-full");
+                return Err(Error::invalid(needs));
+            }
         }
         Ok(Self { encrypt, verify: verify || files.ca.is_some(), files })
     }

@@ -6,14 +6,13 @@ use std::time::Duration;
 use super::super::server::Server;
 use super::{Dialect, Link, Notice, Settings, Step, Value};
 use crate::clock::Clock;
-use crate::engine::{Event, Events};
+use crate::engine::Events;
 use crate::error::{ErrorKind, Outcome, Result};
 use crate::url::Url;
 
 /// Ends a wait that would never end. Nothing is measured with it.
 const LIMIT: Duration = Duration::from_secs(30);
 
-#[expect(clippy::disallowed_methods, reason = "a bound, in tests alone")]
 async fn limit<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, future).await.expect("it never happened")
 }

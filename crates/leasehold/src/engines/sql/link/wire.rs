@@ -49,7 +49,7 @@ pub(super) struct Wire {
 
 enum Driver {
     #[cfg(feature = "postgres")]
-    Postgres(postgres::Wire),
+    Postgres(Box<postgres::Wire>),
     #[cfg(feature = "mysql")]
     Mysql(mysql::Wire),
 }
@@ -150,6 +150,9 @@ impl Wire {
     }
 
     pub(super) async fn run(&self, sql: &Arc<str>, values: &[Value]) -> Result<Reply, Fault> {
+        if self.is_gone() {
+            return Err(Fault::gone());
+        }
         either!(&self.driver, wire => wire.run(sql, values, &self.clock).await)
     }
 
@@ -212,9 +215,9 @@ impl Wire {
 async fn dial(address: &Address, settings: &Settings, ear: Option<Ear>) -> Result<Driver> {
     match settings.dialect {
         #[cfg(feature = "postgres")]
-        Dialect::Postgres => {
-            postgres::Wire::open(address, settings, ear).await.map(Driver::Postgres)
-        }
+        Dialect::Postgres => postgres::Wire::open(address, settings, ear)
+            .await
+            .map(|wire| Driver::Postgres(Box::new(wire))),
         #[cfg(feature = "mysql")]
         Dialect::Mysql => mysql::Wire::open(address, settings).await.map(Driver::Mysql),
         #[cfg(not(all(feature = "postgres", feature = "mysql")))]

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::fault::{self, Fault};
 use super::settings::Settings;
 use super::value::{Reply, Step};
@@ -57,7 +55,7 @@ impl Work {
         let busy = || unsent(fault::away("all connections are busy"));
         let _turn = within(clock, left(), wire.turn(self.is_alone())).await.ok_or_else(busy)?;
         let done = within(clock, left(), Box::pin(self.on(&wire, settings))).await;
-        let answer = done.unwrap_or_else(|| Err(self.give_up(&wire)));
+        let answer = done.unwrap_or_else(|| Err(late()));
         if wire.is_pooled() {
             link.dialer.set_pooled();
         }
@@ -79,11 +77,11 @@ impl Work {
             Self::Batch(sql) => wire.batch(sql).await.map(|()| None),
         }
     }
+}
 
-    /// No answer came in time. What is under way shall not have an effect at
-    /// some later time.
-    fn give_up(&self, wire: &Wire) -> Fault {
-        drop(Handle::current().spawn(wire.cancel()));
-        Fault { error: fault::late(), again: false, broken: true }
-    }
+/// No answer came in time. The statement is not stopped from outside: a commit
+/// that waits for its copy would become visible without one. The limits that its
+/// session was told end it.
+fn late() -> Fault {
+    Fault { error: fault::late(), again: false, broken: true }
 }

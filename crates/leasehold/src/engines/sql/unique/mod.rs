@@ -19,6 +19,7 @@ use self::mine::Mine;
 use self::options::Form;
 use self::survey::Survey;
 use self::texts::Texts;
+use super::checkup;
 use super::link::{Dialect, Link};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
@@ -147,8 +148,12 @@ impl Engine for Unique {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        let findings = self.inner.survey.findings(&self.inner.form);
-        Box::pin(std::future::ready(Ok(findings)))
+        let mut findings = self.inner.survey.findings(&self.inner.form);
+        let link = self.inner.link.clone();
+        Box::pin(async move {
+            findings.extend(checkup::examine(&link).await?);
+            Ok(findings)
+        })
     }
 
     fn records(&self) -> Option<&dyn Records> {
