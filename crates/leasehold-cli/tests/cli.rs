@@ -8,6 +8,7 @@ mod loss;
 mod modes;
 mod pages;
 mod run;
+mod schema;
 mod signals;
 mod terminal;
 mod usage;

@@ -64,6 +64,8 @@ mod guide {
     #[cfg(feature = "redis")]
     #[doc = include_str!("../../../docs/guide/coming-from-redisson.md")]
     struct ComingFromRedisson;
+    #[doc = include_str!("../../../docs/guide/database-locks.md")]
+    struct DatabaseLocks;
     #[doc = include_str!("../../../docs/guide/fencing.md")]
     struct Fencing;
     #[doc = include_str!("../../../docs/guide/first-lock.md")]

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::server::{Fleet, Plan, Server, ServerError, ask};
+use crate::server::{Fleet, Plan, Server, ServerError, ask, tell};
 
 /// A server that can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,6 +98,14 @@ fn calm(mut fleet: Fleet) -> Result<Started, ServerError> {
         ask(server, &["CONFIG", "SET", "cluster-node-timeout", "60000"])?;
     }
     Ok(Started::Fleet(fleet))
+}
+
+/// The URL of a new database on the server of this kind.
+pub(super) fn database(kind: Kind) -> Result<String, ServerError> {
+    let (server, name) = (url(kind)?, format!("store{}", number()));
+    tell(&server, &format!("CREATE DATABASE {name}"))?;
+    let (place, _) = server.rsplit_once('/').unwrap_or((&server, ""));
+    Ok(format!("{place}/{name}"))
 }
 
 /// A number that no other store of this process has.

@@ -137,6 +137,34 @@ impl Store {
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
     }
 
+    /// A database of its own on a PostgreSQL, opened with these options after
+    /// these statements.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn postgres_with(options: &str, statements: &str) -> Outcome<Self> {
+        Self::database(shared::Kind::Postgres, options, statements)
+    }
+
+    /// The same on a MariaDB.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn mysql_with(options: &str, statements: &str) -> Outcome<Self> {
+        Self::database(shared::Kind::Mariadb, options, statements)
+    }
+
+    fn database(kind: shared::Kind, options: &str, statements: &str) -> Outcome<Self> {
+        let url = shared::database(kind)?;
+        if !statements.is_empty() {
+            crate::server::tell(&url, statements)?;
+        }
+        let way = Way::Url(format!("{url}?{options}"));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
+    }
+
     /// A quorum of three files of its own.
     ///
     /// # Errors

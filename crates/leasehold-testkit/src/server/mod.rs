@@ -7,6 +7,7 @@
 mod account;
 mod binary;
 mod certificates;
+mod database;
 mod fleet;
 mod mariadb;
 mod pair;
@@ -17,6 +18,7 @@ mod redis;
 mod spawn;
 mod tree;
 
+pub use database::tell;
 pub use fleet::{Fleet, ask};
 pub use pair::Pair;
 pub use plan::Plan;

@@ -2,6 +2,7 @@
 //!
 //! | | fault |
 //! |---|---|
+//! | P3 | a pooler that gives one session to many |
 //! | P1, Y8 | the session of a holder is ended |
 //! | P4 | a lock leaks into a pool: by drop, cancel or error |
 //! | P5 | more are wanted than there are connections |
@@ -15,6 +16,9 @@ use std::time::Duration;
 use leasehold::engine::profile::Fencing;
 use leasehold::sql::Dialect;
 use leasehold::{ErrorKind, Locks};
+
+use leasehold_testkit::Server;
+use leasehold_testkit::server::Plan;
 
 use crate::{BOUND, Checked, Database, LONG, until};
 
@@ -316,5 +320,22 @@ async fn show_names_sessions_and_evict_says_how_to_end_another() -> Checked {
         tokio::time::timeout(BOUND, guard.lost()).await?;
         drop(two.mutex("n").lock().within(BOUND).await?);
     }
+    Ok(())
+}
+
+/// P3.
+#[tokio::test]
+async fn a_transaction_pooler_is_refused_and_a_session_pooler_is_not() -> Checked {
+    let db = Database::postgres()?;
+    let plan = || Plan::pgbouncer(db.server.port());
+    let pooler = Server::start(plan())?;
+    let error = leasehold::open(format!("{}?{ADVISORY}", pooler.url())).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("strategy=table"), "{error}");
+    let pooler = Server::start(plan().args(["pool_mode = session"]))?;
+    let url = format!("{}?{ADVISORY}&pooler=no", pooler.url());
+    let (one, two) = (leasehold::open(&url).await?, leasehold::open(&url).await?);
+    let _guard = one.mutex("n").lock().await?;
+    assert!(two.mutex("n").try_lock().await?.is_none());
     Ok(())
 }
