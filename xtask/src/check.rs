@@ -25,8 +25,8 @@ pub(crate) fn run(args: &[String]) -> Done {
 /// Runs every example of the library: they end by themselves and fail if they
 /// do not show what they are for.
 fn examples() -> Done {
-    // One of them starts a server.
-    need::meet(&["redis".to_owned()])?;
+    // Some of them start a server.
+    need::meet(&["redis".to_owned(), "postgres".to_owned()])?;
     let folder = root().join("crates/leasehold/examples");
     let files = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let names = files.filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()));

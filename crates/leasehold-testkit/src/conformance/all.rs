@@ -13,10 +13,10 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(all_are_taken_and_given_back_together),
         check!(a_try_that_finds_one_busy_leaves_nothing),
-        check!(a_wait_that_ends_leaves_nothing),
+        check!(a_wait_that_ends_leaves_nothing).of_known_leases(),
         check!(a_wait_that_is_dropped_leaves_nothing).of_a_queue(),
         check!(opposite_orders_do_not_deadlock),
-        check!(all_are_lost_when_one_is).of_a_queue(),
+        check!(all_are_lost_when_one_is).of_known_leases().of_a_queue(),
         check!(a_name_given_twice_counts_once),
         check!(one_bad_name_takes_nothing),
     ]

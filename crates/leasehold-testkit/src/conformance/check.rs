@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use leasehold::Profile;
 use leasehold::engine::BoxFuture;
+use leasehold::engine::profile::{Listing, Liveness};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -48,6 +49,8 @@ pub struct Check {
     applies: fn(&Profile) -> bool,
     /// Whether it has to see who waits.
     queue: bool,
+    /// Whether it has to see, or to reach, the leases of other clients.
+    known: bool,
     recipes: &'static [Recipe],
     body: fn(Store) -> BoxFuture<Outcome>,
 }
@@ -59,7 +62,15 @@ impl Check {
         body: fn(Store) -> BoxFuture<Outcome>,
     ) -> Self {
         let subject = module.rsplit("::").next().unwrap_or(module);
-        Self { subject, sentence, applies: |_| true, queue: false, recipes: &[Recipe::Mutex], body }
+        Self {
+            subject,
+            sentence,
+            applies: |_| true,
+            queue: false,
+            known: false,
+            recipes: &[Recipe::Mutex],
+            body,
+        }
     }
 
     /// The same check, for engines that promise this.
@@ -71,6 +82,13 @@ impl Check {
     /// its waiters ask again and are nowhere to be seen.
     pub(super) const fn of_a_queue(self) -> Self {
         Self { queue: true, ..self }
+    }
+
+    /// The same check, which has to see the label, the fence and the end of
+    /// another client's lease, or to take it away. A lock that a session has, or
+    /// a row of the user's table, does not tell.
+    pub(super) const fn of_known_leases(self) -> Self {
+        Self { known: true, ..self }
     }
 
     /// The same check, over all of these in the role of a mutex.
@@ -87,7 +105,9 @@ impl Check {
     /// Whether an engine with this profile must pass it.
     #[must_use]
     pub fn applies_to(&self, profile: &Profile) -> bool {
-        (self.applies)(profile) && !(self.queue && profile.scheme == "quorum")
+        (self.applies)(profile)
+            && (!self.queue || shows_waiters(profile))
+            && (!self.known || shows_leases(profile))
     }
 
     /// What it is about.
@@ -118,6 +138,24 @@ impl Check {
             Ok(Ok(outcome)) => outcome.map_err(|failed| failed.to_string()),
         }
     }
+}
+
+/// Whether one can see who waits.
+pub(super) fn shows_waiters(profile: &Profile) -> bool {
+    match profile.scheme {
+        "quorum" => false,
+        // The lease table, and the list of locks that PostgreSQL has.
+        "postgres" => shows_leases(profile) || profile.liveness == Liveness::Connection,
+        "mysql" => shows_leases(profile),
+        _ => true,
+    }
+}
+
+/// Whether clients know the leases of each other: in a database, those of the
+/// lease table.
+fn shows_leases(profile: &Profile) -> bool {
+    let database = ["mysql", "postgres"].contains(&profile.scheme);
+    !database || profile.listing == Listing::Indexed
 }
 
 /// Two workers, as a small machine has.

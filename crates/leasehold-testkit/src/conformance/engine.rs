@@ -12,6 +12,16 @@ use crate::narrow;
 const DEPLOYMENT: &[&str] =
     &["exclusion", "waiting", "fences", "verbs", "modes", "records", "residue"];
 
+const ADVISORY: &str = "strategy=advisory&timeout=20s";
+/// A table that a user might have, and how it is used.
+const UNIQUE: &str = "strategy=unique&table=jobs&column=job&token=tok&expires=until&owner=who\
+                      &poll=5ms&poll_max=100ms&timeout=20s";
+const POSTGRES_TABLE: &str = "CREATE TABLE jobs (job TEXT PRIMARY KEY, tok TEXT, \
+                              until TIMESTAMPTZ, who TEXT)";
+const MYSQL_TABLE: &str = "CREATE TABLE jobs (job VARBINARY(400) PRIMARY KEY, \
+                           tok VARBINARY(40), until DATETIME(6), \
+                           who VARCHAR(255) CHARACTER SET utf8mb4)";
+
 /// An engine, and how to make a fresh store of it.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineUnderTest {
@@ -24,10 +34,15 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 21] = [
         Self::new("memory", Store::memory),
         Self::new("mysql", Store::mysql),
+        Self::new("mysql-advisory", || Store::mysql_with(ADVISORY, "")),
+        Self::new("mysql-unique", || Store::mysql_with(UNIQUE, MYSQL_TABLE)),
         Self::new("postgres", Store::postgres),
+        Self::new("postgres-advisory", || Store::postgres_with(ADVISORY, "")),
+        Self::new("postgres-pgbouncer", Store::pgbouncer),
+        Self::new("postgres-unique", || Store::postgres_with(UNIQUE, POSTGRES_TABLE)),
         Self::new("quorum", Store::quorum),
         Self::new("quorum-redlock3", || Store::redlock(3)),
         Self::new("quorum-redlock5", || Store::redlock(5)),

@@ -21,7 +21,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_reader_compares_and_does_not_raise_the_mark)
             .when(|p| p.fencing > Fencing::None && p.grants >= Grants::Shared),
         check!(permits_are_not_fenced).when(|p| p.grants >= Grants::Counted),
-        check!(a_sequencer_holds_as_long_as_its_lease).over(&Recipe::WHOLE),
+        check!(a_sequencer_holds_as_long_as_its_lease).of_known_leases().over(&Recipe::WHOLE),
         check!(a_sequencer_of_another_mode_does_not_hold),
         check!(a_sequencer_crosses_a_header),
     ]

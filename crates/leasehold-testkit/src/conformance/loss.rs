@@ -15,8 +15,11 @@ pub(super) fn checks() -> Vec<Check> {
         check!(every_signal_says_that_an_expired_lease_is_lost).over(&Recipe::ALL),
         check!(the_loss_is_signalled_no_later_than_someone_else_gets_in).over(&Recipe::ALL),
         check!(an_evicted_holder_hears_who_and_why).over(&Recipe::ALL),
-        check!(an_evicted_holder_of_another_client_hears_it).of_a_queue().over(&Recipe::WHOLE),
-        check!(a_late_release_does_not_touch_the_successor).over(&Recipe::ALL),
+        check!(an_evicted_holder_of_another_client_hears_it)
+            .of_known_leases()
+            .of_a_queue()
+            .over(&Recipe::WHOLE),
+        check!(a_late_release_does_not_touch_the_successor).of_known_leases().over(&Recipe::ALL),
         check!(a_late_drop_does_not_touch_the_successor).over(&Recipe::ALL),
         check!(what_is_lost_cannot_be_extended).over(&Recipe::ALL),
         check!(a_released_guard_is_not_lost).over(&Recipe::ALL),

@@ -15,7 +15,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(an_odd_name_comes_back_as_it_was),
         check!(namespaces_are_independent),
         check!(bad_namespaces_are_refused),
-        check!(a_label_and_a_meta_text_come_back_as_they_were),
+        check!(a_label_and_a_meta_text_come_back_as_they_were).of_known_leases(),
     ]
 }
 

@@ -11,7 +11,7 @@ use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
-        check!(a_name_shows_who_holds_and_who_waits).of_a_queue(),
+        check!(a_name_shows_who_holds_and_who_waits).of_known_leases().of_a_queue(),
         check!(an_unknown_name_is_free),
         check!(a_listing_has_the_names_of_a_prefix_in_order).when(|p| p.listing == Lists::Indexed),
         check!(a_listing_comes_in_pages).when(|p| p.listing == Lists::Indexed),

@@ -15,7 +15,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(the_lease_ends_with_the_last_guard),
         check!(guards_may_end_in_any_order),
         check!(the_longest_ttl_counts),
-        check!(a_shorter_ttl_does_not_shorten_the_lease),
+        check!(a_shorter_ttl_does_not_shorten_the_lease).of_known_leases(),
         check!(two_owners_exclude_each_other).of_a_queue(),
         check!(an_owner_of_another_client_is_another),
         check!(tasks_of_one_owner_share_one_lease).of_a_queue(),

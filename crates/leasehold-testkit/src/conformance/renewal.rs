@@ -19,7 +19,10 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(a_lease_outlives_many_ttls).over(&Recipe::ALL),
         check!(a_hundred_leases_outlive_many_ttls),
-        check!(a_place_in_the_queue_outlives_many_ttls).of_a_queue().over(&Recipe::ALL),
+        check!(a_place_in_the_queue_outlives_many_ttls)
+            .of_known_leases()
+            .of_a_queue()
+            .over(&Recipe::ALL),
         check!(blocked_workers_lose_nothing),
         check!(no_deadline_is_later_than_a_ttl_from_now),
         check!(renewals_that_fail_put_the_lease_in_jeopardy_and_then_end_it).over(&Recipe::ALL),

@@ -4,7 +4,7 @@ use leasehold::engine::profile::Listing as Lists;
 use leasehold::engine::{Page, Selector};
 use leasehold::{Locks, Namespace};
 
-use super::check::{Check, Outcome, check, ensure};
+use super::check::{Check, Outcome, check, ensure, shows_waiters};
 use super::patience::{HOUR, PATIENCE, SHORT, eventually, queued};
 use super::recipe::Client;
 use super::store::Store;
@@ -24,7 +24,7 @@ pub(super) fn checks() -> Vec<Check> {
 async fn busy_day(locks: &Client) -> Outcome {
     let held = locks.mutex("held").ttl(HOUR).lock().await?;
     let waiter = tokio::spawn(locks.mutex("held").ttl(HOUR).lock().into_future());
-    if locks.profile().scheme != "quorum" {
+    if shows_waiters(locks.profile()) {
         queued(&locks.mutex("held"), 1).await?;
     }
     let late = locks.mutex("held").lock().within(SHORT / 10).await;

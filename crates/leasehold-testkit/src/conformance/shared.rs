@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::server::{Fleet, Plan, Server, ServerError, ask};
+use crate::server::{Fleet, Plan, Server, ServerError, ask, tell};
 
 /// A server that can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub(super) enum Kind {
     Cluster,
     /// A single PostgreSQL.
     Postgres,
+    /// A transaction pooler in front of it.
+    Pgbouncer,
     /// A single MariaDB.
     Mariadb,
 }
@@ -46,11 +48,30 @@ static SERVERS: Mutex<Option<HashMap<Kind, Started>>> = Mutex::new(None);
 /// The URL of the server of this kind, which is started if there is none.
 pub(super) fn url(kind: Kind) -> Result<String, ServerError> {
     let mut servers = servers();
+    if kind == Kind::Pgbouncer {
+        start_behind(servers.get_or_insert_default())?;
+    }
     let started = match servers.get_or_insert_default().entry(kind) {
         Entry::Occupied(there) => there.into_mut(),
         Entry::Vacant(room) => room.insert(start(kind)?),
     };
     Ok(started.url())
+}
+
+/// A pooler, and the PostgreSQL that it stands before.
+fn start_behind(servers: &mut HashMap<Kind, Started>) -> Result<(), ServerError> {
+    if servers.contains_key(&Kind::Pgbouncer) {
+        return Ok(());
+    }
+    let behind = match servers.entry(Kind::Postgres) {
+        Entry::Occupied(there) => there.into_mut(),
+        Entry::Vacant(room) => room.insert(start(Kind::Postgres)?),
+    };
+    let Started::Server(behind) = behind else { return Ok(()) };
+    let lines = ["max_client_conn = 2000", "default_pool_size = 40"];
+    let pooler = Server::start(Plan::pgbouncer(behind.port()).args(lines))?;
+    servers.insert(Kind::Pgbouncer, Started::Server(pooler));
+    Ok(())
 }
 
 fn start(kind: Kind) -> Result<Started, ServerError> {
@@ -60,7 +81,9 @@ fn start(kind: Kind) -> Result<Started, ServerError> {
         Kind::Tls => server(Plan::redis_tls().password("pw")),
         Kind::Sentinels => calm(Fleet::watched(1)?),
         Kind::Cluster => calm(Fleet::cluster()?),
-        Kind::Postgres => server(Plan::postgres().args(["-c", "max_connections=800"])),
+        Kind::Postgres | Kind::Pgbouncer => {
+            server(Plan::postgres().args(["-c", "max_connections=800"]))
+        }
         Kind::Mariadb => server(Plan::mariadb().args(["--max-connections=800"])),
     }
 }
@@ -74,6 +97,14 @@ fn calm(mut fleet: Fleet) -> Result<Started, ServerError> {
         ask(server, &["CONFIG", "SET", "cluster-node-timeout", "60000"])?;
     }
     Ok(Started::Fleet(fleet))
+}
+
+/// The URL of a new database on the server of this kind.
+pub(super) fn database(kind: Kind) -> Result<String, ServerError> {
+    let (server, name) = (url(kind)?, format!("store{}", number()));
+    tell(&server, &format!("CREATE DATABASE {name}"))?;
+    let (place, _) = server.rsplit_once('/').unwrap_or((&server, ""));
+    Ok(format!("{place}/{name}"))
 }
 
 /// A number that no other store of this process has.

@@ -108,6 +108,15 @@ impl Store {
         Self::named(shared::Kind::Postgres, &format!("store{}_", shared::number()))
     }
 
+    /// Tables of its own on the same PostgreSQL, behind a transaction pooler.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn pgbouncer() -> Outcome<Self> {
+        Self::named(shared::Kind::Pgbouncer, &format!("store{}_", shared::number()))
+    }
+
     /// Tables of its own on a MariaDB that all stores of this process share.
     ///
     /// # Errors
@@ -125,6 +134,34 @@ impl Store {
         let url = shared::url(kind)?;
         let sign = if url.contains('?') { '&' } else { '?' };
         let way = Way::Url(format!("{url}{sign}prefix={prefix}"));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
+    }
+
+    /// A database of its own on a PostgreSQL, opened with these options after
+    /// these statements.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn postgres_with(options: &str, statements: &str) -> Outcome<Self> {
+        Self::database(shared::Kind::Postgres, options, statements)
+    }
+
+    /// The same on a MariaDB.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn mysql_with(options: &str, statements: &str) -> Outcome<Self> {
+        Self::database(shared::Kind::Mariadb, options, statements)
+    }
+
+    fn database(kind: shared::Kind, options: &str, statements: &str) -> Outcome<Self> {
+        let url = shared::database(kind)?;
+        if !statements.is_empty() {
+            crate::server::tell(&url, statements)?;
+        }
+        let way = Way::Url(format!("{url}?{options}"));
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
     }
 

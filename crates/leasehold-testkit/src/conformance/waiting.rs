@@ -17,9 +17,11 @@ pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(a_try_answers_none_and_leaves_nothing).over(&Recipe::ALL),
         check!(a_waiter_is_woken_by_the_release).of_a_queue().over(&Recipe::ALL),
-        check!(a_wait_limit_ends_the_wait_and_names_the_holder).over(&Recipe::WHOLE),
+        check!(a_wait_limit_ends_the_wait_and_names_the_holder)
+            .of_known_leases()
+            .over(&Recipe::WHOLE),
         check!(a_wait_limit_of_zero_takes_a_free_name).over(&Recipe::ALL),
-        check!(attempts_end_and_name_the_holder).over(&Recipe::WHOLE),
+        check!(attempts_end_and_name_the_holder).of_known_leases().over(&Recipe::WHOLE),
         check!(attempts_take_a_name_that_opens).over(&Recipe::ALL),
         check!(the_client_limits_every_wait),
         check!(a_call_may_wait_longer_than_its_client).of_a_queue(),

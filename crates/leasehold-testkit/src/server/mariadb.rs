@@ -54,6 +54,8 @@ pub(super) fn command(folder: &Path, port: u16, extras: &Extras) -> Result<Comma
     command.arg("--no-defaults").arg(format!("--datadir={}", path("data")));
     command.arg(format!("--port={port}")).arg("--bind-address=127.0.0.1");
     command.arg(format!("--socket={}", path("mysql.sock")));
+    // Servers that start clear what they find where their temporary tables are.
+    command.arg(format!("--tmpdir={}", folder.display()));
     command.arg(format!("--pid-file={}", path("mysql.pid")));
     command.arg(format!("--init-file={}", path("init.sql")));
     // SIGKILL loses no page cache, so syncing would only cost time.

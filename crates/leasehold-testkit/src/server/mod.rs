@@ -7,6 +7,7 @@
 mod account;
 mod binary;
 mod certificates;
+mod database;
 mod fleet;
 mod mariadb;
 mod pair;
@@ -17,6 +18,7 @@ mod redis;
 mod spawn;
 mod tree;
 
+pub use database::tell;
 pub use fleet::{Fleet, ask};
 pub use pair::Pair;
 pub use plan::Plan;
@@ -180,11 +182,16 @@ impl Server {
         self.folder.path()
     }
 
+    /// The server's log, over all its restarts.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
+    }
+
     /// The last lines of the server's log, over all its restarts.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        let text = fs::read(self.log_path()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
+        let text = self.log_text();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
     }

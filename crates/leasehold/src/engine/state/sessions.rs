@@ -40,7 +40,7 @@ impl State {
 
     /// The sessions that `id` has to wait for: those of the holders, then those
     /// of everyone before it in the queue.
-    #[cfg(any(feature = "sqlite", test))]
+    #[cfg(feature = "sqlite")]
     pub(crate) fn ahead(&self, id: LeaseId) -> impl Iterator<Item = SessionId> {
         let queued = self.queue.iter().take_while(move |seat| seat.id != id);
         self.holding_sessions().chain(queued.map(|seat| seat.session))

@@ -30,7 +30,8 @@ pub(super) struct Texts {
 const PG_KEY: &str = "hashtextextended($1 COLLATE \"C\", 0)";
 /// 64 characters of ASCII: no more fit, and MySQL tells no cases apart. The locks
 /// are the server's, so the database is part of it.
-const MY_KEY: &str = "CONCAT('leasehold:', LEFT(SHA2(CONCAT(DATABASE(), ':', ?), 256), 54))";
+const MY_KEY: &str = "CONCAT('leasehold:', LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY), ':', \
+                      CAST(? AS BINARY)), 256), 54))";
 
 const PG_NOW: &str = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
 const MY_NOW: &str = "CAST(UNIX_TIMESTAMP(SYSDATE(6)) * 1000000 AS SIGNED)";

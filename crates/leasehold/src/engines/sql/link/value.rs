@@ -107,6 +107,18 @@ impl Row {
         }
     }
 
+    /// Every column as text.
+    #[cfg(test)]
+    pub(in crate::engines::sql) fn texts(&self) -> Vec<String> {
+        let text = |value: &Value| match value {
+            Value::Null => String::new(),
+            Value::Int(number) => number.to_string(),
+            Value::Text(text) => text.clone(),
+            Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        };
+        self.0.iter().map(text).collect()
+    }
+
     fn wrong(&self, at: usize, wanted: &str) -> Error {
         let found = self.0.get(at).map_or_else(|| "nothing".to_owned(), |it| format!("{it:?}"));
         let message = format!("the database answered {found} where {wanted} was expected");

@@ -7,7 +7,7 @@ use super::tickets::Outlook;
 use crate::claim::{Busy, Claim, Grant, Mode, Place, Stance, Verdict};
 use crate::engine::state::{Answer, State, Verb};
 use crate::engines::sql::link::Dialect;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 
 /// How often a session may end before the claim that it was made for arrives.
 const SESSIONS: usize = 5;
@@ -27,7 +27,12 @@ impl Inner {
                 self.tickets.remove(claim.ticket.id);
             }
             Ok(_) => {}
-            Err(_) => self.tickets.refused(claim.ticket.id),
+            Err(error) => {
+                self.tickets.refused(claim.ticket.id);
+                if error.outcome() == Outcome::Unknown {
+                    self.ghosts.fear(claim.ticket.id);
+                }
+            }
         }
         verdict
     }
@@ -78,7 +83,7 @@ impl Inner {
             claim.owner.label().into(),
             claim.meta.as_deref().into(),
             state.into(),
-            lodging.renewals.into(),
+            self.tides.good_until(&self.clock).into(),
         ];
         let reply = self.run(&self.statements.take, values).await?;
         let fence = match self.link.dialect() {

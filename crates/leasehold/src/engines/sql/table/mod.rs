@@ -6,6 +6,7 @@
 //! ([`session`]). All time is the database's.
 
 mod acquire;
+mod ghosts;
 mod ground;
 mod news;
 mod operate;
@@ -18,6 +19,8 @@ mod session;
 mod statements;
 mod swap;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tickets;
 mod wait;
@@ -31,12 +34,13 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use self::ghosts::Ghosts;
 use self::ground::Ground;
 use self::page::ClientId;
 use self::records::{Watchers, Watching};
 use self::session::Mine;
 use self::statements::Statements;
-use self::swap::Turns;
+use self::swap::{Tides, Turns};
 use self::text::Text;
 use self::tickets::Tickets;
 use self::wait::Versions;
@@ -82,6 +86,8 @@ struct Inner {
     mine: Mine,
     tickets: Tickets,
     turns: Turns,
+    tides: Tides,
+    ghosts: Ghosts,
     /// Rung when somebody begins to wait.
     stir: Arc<Notify>,
     profile: Profile,
@@ -103,32 +109,41 @@ pub(in crate::engines::sql) async fn open(
     url: &Url,
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
-    let ground = Ground::from_options(link.dialect(), &url.options)?;
-    let wakes = Wakes::from_options(&url.options, &link)?;
-    schema::prepare(&link, &ground).await?;
-    let inner = Arc::new(Inner {
-        profile: promises(&link, wakes, checkup::survives(&link).await),
-        statements: Statements::new(&ground),
-        listing: operate::listing(&ground),
-        records: records::Statements::new(&ground),
-        watchers: Watchers::new(&ground),
-        spaces: Spaces::default(),
-        home: Handle::current(),
-        versions: Versions::new(&ground),
-        sweeping: sweep::Statements::new(&ground),
-        busy_at: AtomicU64::new(0),
-        client: session::fresh_id(),
-        mine: Mine::default(),
-        tickets: Tickets::default(),
-        turns: Turns::default(),
-        stir: Arc::default(),
-        tasks: Mutex::default(),
-        wakes,
-        clock,
-        link,
-    });
-    inner.start(watchman::Watchman::new(&inner).watch());
-    Ok(Arc::new(Table(inner)))
+    Ok(Arc::new(Table::open(link, url, clock).await?))
+}
+
+impl Table {
+    async fn open(link: Link, url: &Url, clock: Clock) -> Result<Self> {
+        let ground = Ground::from_options(link.dialect(), &url.options)?;
+        let wakes = Wakes::from_options(&url.options, &link)?;
+        schema::prepare(&link, &ground).await?;
+        let inner = Arc::new(Inner {
+            profile: promises(&link, wakes, checkup::survives(&link).await),
+            statements: Statements::new(&ground),
+            listing: operate::listing(&ground),
+            records: records::Statements::new(&ground),
+            watchers: Watchers::new(&ground),
+            spaces: Spaces::default(),
+            home: Handle::current(),
+            versions: Versions::new(&ground),
+            sweeping: sweep::Statements::new(&ground),
+            busy_at: AtomicU64::new(0),
+            client: session::fresh_id(),
+            mine: Mine::default(),
+            tickets: Tickets::default(),
+            turns: Turns::default(),
+            tides: Tides::default(),
+            ghosts: Ghosts::default(),
+            stir: Arc::default(),
+            tasks: Mutex::default(),
+            wakes,
+            clock,
+            link,
+        });
+        inner.look_at_the_clock().await?;
+        inner.start(watchman::Watchman::new(&inner).watch());
+        Ok(Self(inner))
+    }
 }
 
 fn promises(link: &Link, wakes: Wakes, survives: Survives) -> Profile {
@@ -154,10 +169,20 @@ fn promises(link: &Link, wakes: Wakes, survives: Survives) -> Profile {
 }
 
 impl Inner {
+    async fn look_at_the_clock(&self) -> Result<()> {
+        let reply = self.run(&self.statements.clock, Vec::new()).await?;
+        if let Some(row) = reply.rows.first() {
+            self.tides.note(page::moment(row.int(0)?), reply.sent_at);
+        }
+        Ok(())
+    }
+
     /// Starts a task that ends with the engine.
     fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let task = Handle::current().spawn(task).abort_handle();
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        let task = self.home.spawn(task).abort_handle();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task);
     }
 
     fn quiet(&self) {

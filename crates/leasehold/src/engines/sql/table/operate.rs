@@ -28,7 +28,7 @@ pub(super) fn listing(ground: &Ground) -> Text {
         Dialect::Mysql => {
             "(SELECT JSON_OBJECTAGG(s.id, JSON_ARRAY(s.expires, s.client)) \
              FROM JSON_TABLE(n.sessions, '$[*]' COLUMNS (id BIGINT PATH '$')) j \
-             STRAIGHT_JOIN {sessions} s ON s.id = j.id)"
+             STRAIGHT_JOIN {sessions} s FORCE INDEX (PRIMARY) ON s.id = j.id)"
         }
     };
     let sql = format!(

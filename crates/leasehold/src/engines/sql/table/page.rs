@@ -17,8 +17,9 @@ pub(super) type ClientId = u64;
 /// How long a freed row stays at the least: far longer than any statement
 /// lives, because the fence of a new row is drawn before the row is won.
 pub(super) const LINGER: Duration = Duration::from_secs(60);
-/// How long a guess may be swapped in after it was read.
-const GOOD: Duration = Duration::from_secs(20);
+/// How long a guess may be swapped in after it was read, and how long a claim
+/// may be on its way.
+pub(super) const GOOD: Duration = Duration::from_secs(20);
 /// The expiry of a session that nobody remembers.
 const GONE: Moment = Moment::from_nanos(0);
 

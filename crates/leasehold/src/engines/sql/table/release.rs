@@ -1,5 +1,7 @@
 //! Giving a lease back.
 
+use std::sync::Arc;
+
 use super::Inner;
 use super::page::{LINGER, Page, key, span};
 use crate::claim::{Ending, Mode, Released, Ticket};
@@ -7,20 +9,26 @@ use crate::engine::state::{SessionId, Verb};
 use crate::error::Result;
 
 impl Inner {
-    pub(super) async fn release(&self, ticket: Ticket, ending: Ending) -> Result<Released> {
+    pub(super) async fn release(
+        self: &Arc<Self>,
+        ticket: Ticket,
+        ending: Ending,
+    ) -> Result<Released> {
         if let Some(store) = &ending.store {
             store.check_as_ending(&ticket)?;
         }
         let known = self.tickets.known(ticket.id);
-        let queued = matches!(known, Some((_, false)));
+        // Where one has waited, others probably do, and there is more to it.
+        let crowded = self.tickets.is_crowded(ticket.id);
         let plain = !ending.cut_off && ending.keep_closed.is_none() && ending.store.is_none();
         let alone = matches!(ticket.mode, Mode::Exclusive | Mode::Write);
-        let (released, session) = if plain && alone && !queued && self.free(&ticket).await? {
+        let (released, session) = if plain && alone && !crowded && self.free(&ticket).await? {
             (Released::Released, known.map(|(session, _)| session))
         } else {
             self.leave(&ticket, &ending).await?
         };
         self.tickets.remove(ticket.id);
+        self.lay_to_rest(&ticket);
         let session = session.unwrap_or(0);
         if self.mine.is_fixed(session) || self.mine.get(session).is_none() {
             self.end_fixed(session).await;
@@ -37,7 +45,7 @@ impl Inner {
     }
 
     /// Ends a lease or leaves the queue; whoever is next gets it.
-    async fn leave(
+    pub(super) async fn leave(
         &self,
         ticket: &Ticket,
         ending: &Ending,

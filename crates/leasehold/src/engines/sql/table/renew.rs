@@ -7,6 +7,7 @@ use super::Inner;
 use super::news::Why;
 use super::page::{int, lease};
 use super::tickets::Outlook;
+use super::wait::NAMES_MAX;
 use crate::claim::{LeaseId, Place, Refresh, Renewal};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
@@ -22,11 +23,15 @@ impl Inner {
         }
         let left = self.extend_all(&refreshes).await;
         let lost = self.losses().await.unwrap_or_default();
+        let still = self.still_queued(&refreshes).await.unwrap_or_default();
         let mut answers = Vec::with_capacity(refreshes.len());
         for refresh in &refreshes {
             let answer = match self.tickets.known(refresh.ticket.id) {
                 _ if lost.contains(&refresh.ticket.id) => Ok(Renewal::Gone),
                 Some((session, true)) => held(left.get(&session)),
+                Some((session, false)) if still.contains(&refresh.ticket.id) => {
+                    held(left.get(&session)).map(queued)
+                }
                 _ => self.ask_by_name(refresh, &left).await,
             };
             if matches!(answer, Ok(Renewal::Gone)) {
@@ -52,6 +57,23 @@ impl Inner {
             left.insert(session, self.extend(session, ttl, delay).await);
         }
         left
+    }
+
+    /// Those that wait, and whose names have not changed: one statement for many.
+    async fn still_queued(&self, refreshes: &[Refresh]) -> Result<HashSet<LeaseId>> {
+        let waiting = refreshes.iter().filter_map(|refresh| {
+            Some((refresh.ticket.clone(), self.tickets.outlook(refresh.ticket.id)?))
+        });
+        let waiting: Vec<_> = waiting.collect();
+        let mut still = HashSet::new();
+        for some in waiting.chunks(NAMES_MAX) {
+            let versions = self.versions_of(some).await?;
+            let same = some
+                .iter()
+                .filter(|(ticket, outlook)| versions.get(&ticket.name) == Some(&outlook.version));
+            still.extend(same.map(|(ticket, _)| ticket.id));
+        }
+        Ok(still)
     }
 
     /// For a ticket that may have been granted meanwhile, or is not ours.
@@ -98,6 +120,14 @@ impl Inner {
             self.run(&self.statements.heard, vec![client.into(), word.into()]).await?;
         }
         Ok(lost)
+    }
+}
+
+/// The same for one that waits.
+fn queued(renewal: Renewal) -> Renewal {
+    match renewal {
+        Renewal::Held { ttl, sent_at } => Renewal::Queued(Place::new(ttl, sent_at)),
+        other => other,
     }
 }
 

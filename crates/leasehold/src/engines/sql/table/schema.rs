@@ -53,7 +53,6 @@ const TABLES: [(&str, &str); 8] = [
     ttl BIGINT NOT NULL,
     delay BIGINT NOT NULL,    -- the longest lock delay of its leases
     expires BIGINT NOT NULL,
-    renewals BIGINT NOT NULL,
     fixed BIGINT NOT NULL     -- 1 if it keeps one lease that is not renewed
 )",
     ),

@@ -13,7 +13,7 @@ use super::page::{ClientId, int, span};
 use crate::claim::{Claim, random_bits};
 use crate::clock::Moment;
 use crate::engine::state::SessionId;
-use crate::error::{Outcome, Result};
+use crate::error::Result;
 
 /// A random number that a column can store, and not 0.
 pub(super) fn fresh_id() -> u64 {
@@ -28,8 +28,6 @@ pub(super) struct Lodging {
     pub(super) id: SessionId,
     /// Until when it certainly runs, by our clock.
     pub(super) until: Moment,
-    /// How often it was renewed, as far as known.
-    pub(super) renewals: i64,
     fixed: bool,
 }
 
@@ -99,7 +97,7 @@ impl Inner {
             i64::from(fixed).into(),
         ];
         let reply = self.run(&self.statements.begin, values).await?;
-        let lodging = Lodging { id, until: reply.sent_at.after(claim.ttl), renewals: 0, fixed };
+        let lodging = Lodging { id, until: reply.sent_at.after(claim.ttl), fixed };
         self.mine.known().insert(id, lodging);
         Ok(lodging)
     }
@@ -113,13 +111,8 @@ impl Inner {
         delay: Duration,
     ) -> Result<Option<(Duration, Moment)>> {
         let values = vec![int(id).into(), span(ttl).into(), span(delay).into()];
-        let reply = self.run(&self.statements.extend, values).await;
-        let unsure = reply.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
+        let reply = self.run(&self.statements.extend, values).await?;
         let mut known = self.mine.known();
-        if let Some(lodging) = known.get_mut(&id).filter(|_| reply.is_ok() || unsure) {
-            lodging.renewals += 1;
-        }
-        let reply = reply?;
         if reply.affected == 0 {
             known.remove(&id);
             return Ok(None);

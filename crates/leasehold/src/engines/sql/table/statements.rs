@@ -10,7 +10,7 @@ pub(super) struct Statements {
     /// 1 namespace, 2 name, 3 a session or 0.
     pub(super) load: Text,
     /// 1 namespace, 2 name, 3 lease or null, 4 session, 5 sessions, 6 owner,
-    /// 7 description, 8 state, 9 renewals of the session, as known.
+    /// 7 description, 8 state, 9 good until.
     pub(super) take: Text,
     /// 1 namespace, 2 name, 3 lease, 4 how long it is remembered.
     pub(super) free: Text,
@@ -34,6 +34,7 @@ pub(super) struct Statements {
     pub(super) heard: Text,
     /// 1 client, 2 lease, 3 why.
     pub(super) lose: Text,
+    pub(super) clock: Text,
 }
 
 impl Statements {
@@ -58,6 +59,7 @@ impl Statements {
             losses: text("SELECT lease, why FROM {losses} WHERE client = $1"),
             heard: text("DELETE FROM {losses} WHERE client = $1 AND lease = $2"),
             lose: text(&lose(postgres)),
+            clock: text("SELECT {now}"),
         }
     }
 }
@@ -79,7 +81,7 @@ SELECT {now}, COALESCE(f.floor, 0), \
  n.version, n.fence, n.updated, n.state, \
  (SELECT JSON_OBJECTAGG(s.id, JSON_ARRAY(s.expires, s.client)) \
   FROM JSON_TABLE(n.sessions, '$[*]' COLUMNS (id BIGINT PATH '$')) j \
-  STRAIGHT_JOIN {sessions} s ON s.id = j.id) \
+  STRAIGHT_JOIN {sessions} s FORCE INDEX (PRIMARY) ON s.id = j.id) \
 FROM (SELECT 1 AS one) k \
 LEFT JOIN {namespaces} f ON f.namespace = $1 \
 LEFT JOIN {names} n ON n.namespace = $1 AND n.name = $2";
@@ -88,15 +90,15 @@ LEFT JOIN {names} n ON n.namespace = $1 AND n.name = $2";
 /// is safe because rows linger for much longer than a statement can take; that
 /// of a row that is there is raised under its lock.
 ///
-/// The session must live, and must not have been renewed often since the
-/// statement left: one that was on its way for a whole ttl does nothing.
+/// The session must live. A statement that was on its way for too long does
+/// nothing: its client has given the ticket back since.
 const TAKE_POSTGRES: &str = "\
 INSERT INTO {names} AS n (namespace, name, version, fence, lease, watch, sessions, owner, \
  description, created, updated, state) \
 SELECT $1::text, $2::text, {now}, \
  greatest({now}, (SELECT f.floor + 1 FROM {namespaces} f WHERE f.namespace = $1)), \
  $3::text, s.id, $5::text, $6::text, $7::text, {now}, {now}, $8::text \
-FROM {sessions} s WHERE s.id = $4 AND s.expires > {now} AND s.renewals <= $9::bigint + 3 \
+FROM {sessions} s WHERE s.id = $4 AND s.expires > {now} AND $9::bigint > {now} \
 ON CONFLICT (namespace, name) DO UPDATE SET \
  version = n.version + 1, fence = greatest(n.fence + 1, excluded.fence), lease = excluded.lease, \
  watch = excluded.watch, sessions = excluded.sessions, owner = excluded.owner, \
@@ -113,7 +115,7 @@ INSERT INTO {names} (namespace, name, version, fence, lease, watch, sessions, ow
 SELECT $1, $2, {now}, LAST_INSERT_ID(GREATEST({now}, \
  COALESCE((SELECT f.floor + 1 FROM {namespaces} f WHERE f.namespace = $1), 0))), \
  $3, s.id, $5, $6, $7, {now}, {now}, $8 \
-FROM {sessions} s WHERE s.id = $4 AND s.expires > {now} AND s.renewals <= $9 + 3 \
+FROM {sessions} s WHERE s.id = $4 AND s.expires > {now} AND $9 > {now} \
 ON DUPLICATE KEY UPDATE \
  version = {names}.version + IF({names}.state IS NULL, 1, 0), \
  fence = IF({names}.state IS NULL, \
@@ -154,13 +156,13 @@ WHERE {now} < $12::bigint AND ($13::bigint = 0 OR EXISTS \
  (SELECT 1 FROM {sessions} s WHERE s.id = $13::bigint AND s.expires > {now}))";
 
 const BEGIN: &str = "\
-INSERT INTO {sessions} (id, client, ttl, delay, expires, renewals, fixed) \
-VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bigint, {now} + $3::bigint, 0, $5::bigint)";
+INSERT INTO {sessions} (id, client, ttl, delay, expires, fixed) \
+VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bigint, {now} + $3::bigint, $5::bigint)";
 
 /// A session that has ended never lives again.
 const EXTEND: &str = "\
 UPDATE {sessions} SET expires = greatest(expires, {now} + $2::bigint), \
- delay = greatest(delay, $3::bigint), renewals = renewals + 1 WHERE id = $1 AND expires > {now}";
+ delay = greatest(delay, $3::bigint) WHERE id = $1 AND expires > {now}";
 
 /// A change that tells others in the same breath: they hear of it when it
 /// stands, and not otherwise. Answers with one row if it was made.

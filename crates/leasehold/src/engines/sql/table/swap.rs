@@ -5,6 +5,7 @@
 //! the swap fail, and it begins again.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::Inner;
 use super::news::{News, Why};
-use super::page::{Page, int, key};
+use super::page::{GOOD, Page, int, key, micros};
 use super::session::channel;
 use super::text::Text;
 use crate::claim::LeaseId;
@@ -24,7 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
 /// How long a verb goes on when others are always faster.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
@@ -42,7 +43,9 @@ impl Inner {
     pub(super) async fn load(&self, name: &Name, session: SessionId) -> Result<Page> {
         let [space, text] = self.key(name);
         let reply = self.run(&self.statements.load, vec![space, text, int(session).into()]).await?;
-        Page::read(name, &reply)
+        let page = Page::read(name, &reply)?;
+        self.tides.note(page.now, page.sent_at);
+        Ok(page)
     }
 
     /// The two columns of a name.
@@ -228,6 +231,22 @@ impl<'a> Tries<'a> {
         self.clock.sleep_until(now.after(self.pause.mul_f64(fastrand::f64()))).await;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         Ok(())
+    }
+}
+
+/// How far the database's clock is ahead of ours, about: good enough to say
+/// when a statement that is late has come too late, and for nothing else.
+#[derive(Debug, Default)]
+pub(super) struct Tides(AtomicI64);
+
+impl Tides {
+    pub(super) fn note(&self, theirs: Moment, ours: Moment) {
+        self.0.store(micros(theirs) - micros(ours), Ordering::Relaxed);
+    }
+
+    /// When a statement that leaves now is too old, by the database's clock.
+    pub(super) fn good_until(&self, clock: &Clock) -> i64 {
+        micros(clock.now().after(GOOD)) + self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -18,6 +18,8 @@ struct Entry {
     ticket: Ticket,
     session: SessionId,
     phase: Phase,
+    /// Whether it has ever waited.
+    crowded: bool,
     bell: Arc<Notify>,
 }
 
@@ -69,6 +71,7 @@ impl Tickets {
             ticket: ticket.clone(),
             session: 0,
             phase: Phase::Asked,
+            crowded: false,
             bell: Arc::default(),
         };
         self.map().entry(ticket.id).or_insert_with(entry);
@@ -77,7 +80,7 @@ impl Tickets {
     pub(super) fn queued(&self, ticket: &Ticket, session: SessionId, outlook: Outlook) {
         self.expect(ticket);
         if let Some(entry) = self.map().get_mut(&ticket.id) {
-            entry.session = session;
+            (entry.session, entry.crowded) = (session, true);
             if !matches!(entry.phase, Phase::Handed { .. }) {
                 entry.phase = Phase::Queued(outlook);
             }
@@ -116,6 +119,19 @@ impl Tickets {
         let map = self.map();
         let entry = map.get(&id).filter(|entry| entry.session != 0)?;
         Some((entry.session, entry.phase == Phase::Held))
+    }
+
+    /// Whether the ticket waits or had to.
+    pub(super) fn is_crowded(&self, id: LeaseId) -> bool {
+        self.map().get(&id).is_some_and(|entry| entry.crowded)
+    }
+
+    /// What a ticket that waits knows of its name.
+    pub(super) fn outlook(&self, id: LeaseId) -> Option<Outlook> {
+        match self.map().get(&id)?.phase {
+            Phase::Queued(outlook) => Some(outlook),
+            _ => None,
+        }
     }
 
     /// The sessions that any ticket lives by.

@@ -11,11 +11,13 @@ use super::tickets::{Outlook, Seen};
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb, step};
+use crate::engines::sql::link::Row;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
 /// How many names one statement asks for: the smallest of these that will do.
-const NAMES: [usize; 3] = [1, 8, 64];
+const NAMES: [usize; 3] = [1, 8, NAMES_MAX];
+pub(super) const NAMES_MAX: usize = 64;
 /// However soon a name may open, nobody looks more often.
 const BREATH: Duration = Duration::from_millis(1);
 
@@ -28,7 +30,7 @@ impl Versions {
         Self(NAMES.map(|size| (size, versions(ground, size))))
     }
 
-    fn of(&self, count: usize) -> &(usize, Text) {
+    pub(super) fn of(&self, count: usize) -> &(usize, Text) {
         self.0.iter().find(|(size, _)| *size >= count).unwrap_or(&self.0[2])
     }
 }
@@ -71,7 +73,7 @@ impl Inner {
     /// anything has changed.
     pub(super) async fn look_around(&self) -> Result<bool> {
         let mut changed = false;
-        for some in self.tickets.waiting().chunks(NAMES[2]) {
+        for some in self.tickets.waiting().chunks(NAMES_MAX) {
             let versions = self.versions_of(some).await?;
             for (ticket, outlook) in some {
                 if versions.get(&ticket.name) != Some(&outlook.version) {
@@ -83,7 +85,10 @@ impl Inner {
         Ok(changed)
     }
 
-    async fn versions_of(&self, some: &[(Ticket, Outlook)]) -> Result<HashMap<Name, i64>> {
+    pub(super) async fn versions_of(
+        &self,
+        some: &[(Ticket, Outlook)],
+    ) -> Result<HashMap<Name, i64>> {
         let mut names: Vec<_> = some.iter().map(|(ticket, _)| &ticket.name).collect();
         names.sort_unstable();
         names.dedup();
@@ -96,11 +101,7 @@ impl Inner {
     }
 
     /// A name from the column of its namespace and the next.
-    pub(super) fn full_name(
-        &self,
-        row: &crate::engines::sql::link::Row,
-        at: usize,
-    ) -> Result<Name> {
+    pub(super) fn full_name(&self, row: &Row, at: usize) -> Result<Name> {
         Name::new(&Namespace::new(row.text(at)?)?, self.name_of(row, at + 1)?)
     }
 

@@ -36,18 +36,30 @@ pub(super) enum Standing {
 }
 
 impl Mine {
-    /// The lease of this id, with a fence of its own: the table has none, so it
-    /// grows with this host's clock and is no promise.
+    /// The lease of this id.
     pub(super) fn ask(&self, id: LeaseId, name: &Name) -> Lease {
         let mut state = self.state();
         if let Some(known) = state.leases.get(&id) {
             return known.clone();
         }
-        state.last = wall_micros().max(state.last + 1);
-        let lease =
-            Lease { name: name.clone(), fence: state.last, standing: Standing::Asked, looks: 0 };
+        let lease = Lease { name: name.clone(), fence: 0, standing: Standing::Asked, looks: 0 };
         state.leases.insert(id, lease.clone());
         lease
+    }
+
+    /// It was granted; its fence. The table has none, so it grows with this
+    /// host's clock and is no promise.
+    pub(super) fn granted(&self, id: LeaseId) -> u64 {
+        let mut state = self.state();
+        let next = wall_micros().max(state.last + 1);
+        let Some(lease) = state.leases.get_mut(&id) else { return next };
+        lease.standing = Standing::Held;
+        if lease.fence == 0 {
+            lease.fence = next;
+        }
+        let fence = lease.fence;
+        state.last = state.last.max(fence);
+        fence
     }
 
     pub(super) fn note(&self, id: LeaseId, standing: Standing) {

@@ -28,9 +28,8 @@ impl Inner {
         let lease = self.mine.ask(id, name);
         let verdict = self.ask(&claim, &lease, &facts).await;
         match &verdict {
-            Ok(Verdict::Granted(_)) => self.mine.note(id, Standing::Held),
             Ok(Verdict::Busy(_)) if claim.stance == Stance::Try => self.mine.forget(id),
-            Ok(Verdict::Busy(_)) => {}
+            Ok(_) => {}
             Err(error) if error.outcome() == Outcome::Unknown => {
                 self.mine.note(id, Standing::Unsure);
             }
@@ -55,8 +54,8 @@ impl Inner {
     async fn ask(&self, claim: &Claim, lease: &Lease, facts: &Facts) -> Result<Verdict> {
         for _ in 0..TRIES {
             if let Some(sent_at) = self.take(lease, facts).await? {
-                let grant = Grant::new(lease.fence, claim.ttl, sent_at);
-                return Ok(Verdict::Granted(grant));
+                let fence = self.mine.granted(claim.ticket.id);
+                return Ok(Verdict::Granted(Grant::new(fence, claim.ttl, sent_at)));
             }
             let found = self.run(&self.texts.look, facts).await?;
             if let Some(row) = found.rows.first() {

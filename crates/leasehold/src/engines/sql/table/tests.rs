@@ -1,0 +1,266 @@
+//! What the statements do, on real servers.
+
+use std::time::Duration;
+
+use super::super::link::{Link, Settings};
+use super::super::server::Server;
+use super::*;
+use crate::claim::{Owner, Stance};
+use crate::engines::sql::link::Value;
+use crate::error::ErrorKind;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn link(url: &str) -> Link {
+    let url = Url::parse(url).unwrap();
+    Link::open(&Settings::from_url(&url).unwrap(), Clock::System).await.unwrap()
+}
+
+async fn table(url: &str) -> Table {
+    Table::open(link(url).await, &Url::parse(url).unwrap(), Clock::System).await.unwrap()
+}
+
+fn name(text: &str) -> Name {
+    Name::new(&Namespace::default(), text).unwrap()
+}
+
+fn claim(text: &str, label: &str) -> Claim {
+    Claim::new(Ticket::new(name(text), Mode::Exclusive), Owner::new(label), HOUR)
+}
+
+async fn granted(table: &Table, claim: Claim) -> u64 {
+    match table.acquire(claim).await.unwrap() {
+        Verdict::Granted(grant) => grant.fence,
+        Verdict::Busy(busy) => panic!("busy: {busy:?}"),
+    }
+}
+
+async fn release(table: &Table, ticket: Ticket) {
+    let released = table.release(ticket, Ending::new()).await.unwrap();
+    assert_eq!(released, Released::Released);
+}
+
+/// Takes a name and gives it back; its fence.
+async fn round(table: &Table, text: &str) -> u64 {
+    let claim = claim(text, "round");
+    let ticket = claim.ticket.clone();
+    let fence = granted(table, claim).await;
+    release(table, ticket).await;
+    fence
+}
+
+async fn one(link: &Link, sql: &str) -> i64 {
+    link.run(&sql.into(), Vec::new()).await.unwrap().rows[0].int(0).unwrap()
+}
+
+/// What a server says about a statement, all columns of all rows.
+async fn explained(table: &Table, text: &Text, values: Vec<Value>) -> String {
+    let sql = format!("EXPLAIN {}", text.sql).into();
+    let reply = table.0.link.run(&sql, text.values(values)).await.unwrap();
+    format!("{:?}", reply.rows.iter().map(|row| row.texts()).collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn names_are_found_by_their_key_alone() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let link = &table.0.link;
+        if link.dialect() == Dialect::Postgres {
+            // A small table is quicker to read than its index: that is no test.
+            link.batch("ALTER DATABASE postgres SET enable_seqscan = off").await.unwrap();
+        }
+        let table = self::table(&server.url()).await;
+        for at in 0..50 {
+            round(&table, &format!("n{at}")).await;
+        }
+        let [space, text] = table.0.key(&name("n7"));
+        let key = || vec![space.clone(), text.clone()];
+        let with = |more: Vec<Value>| [key(), more].concat();
+        let statements = &table.0.statements;
+        let page = table.0.load(&name("n7"), 0).await.unwrap();
+        let mut swap = page.values(text.clone(), 0).unwrap();
+        swap.push("[]".into());
+        let cases = [
+            (&statements.load, with(vec![1.into()])),
+            (&statements.free, with(vec!["x".into(), 1.into()])),
+            (&statements.swap, swap),
+            (&table.0.versions.of(1).1, key()),
+        ];
+        for (text, values) in cases {
+            let plan = explained(&table, text, values).await;
+            let by_key = match table.0.link.dialect() {
+                Dialect::Postgres => {
+                    plan.contains("leasehold_names_pkey") && !plan.contains("Seq Scan on leasehold")
+                }
+                Dialect::Mysql => {
+                    plan.contains("PRIMARY") && !plan.contains("\"ALL\", \"PRIMARY\"")
+                }
+            };
+            assert!(by_key, "{}: {plan}", text.sql);
+        }
+    }
+}
+
+/// A scan would lock every row it reads.
+#[tokio::test]
+async fn two_names_in_a_table_of_two_never_block_each_other() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        round(&table, "a").await;
+        round(&table, "b").await;
+        let mut other = table.0.link.dedicate().await.unwrap();
+        other.run("BEGIN", Vec::new()).await.unwrap();
+        let page = table.0.load(&name("a"), 0).await.unwrap();
+        let [_, text] = table.0.key(&name("a"));
+        let mut values = page.values(text, 0).unwrap();
+        values.push("[]".into());
+        let swap = &table.0.statements.swap;
+        let swapped = other.run(&swap.sql, swap.values(values)).await.unwrap();
+        assert_eq!(swapped.affected, 1, "the row of the other name is not locked");
+        round(&table, "b").await;
+        let waiting = claim("b", "holder");
+        granted(&table, waiting.clone()).await;
+        let mut queued = claim("b", "waiter");
+        queued.stance = Stance::Wait { until: Moment::NEVER };
+        assert!(matches!(table.acquire(queued).await.unwrap(), Verdict::Busy(_)));
+        table.0.sweep().await.unwrap();
+        other.run("ROLLBACK", Vec::new()).await.unwrap();
+    }
+}
+
+/// Makes whoever calls itself slow wait between the drawing of its fence and
+/// the winning of its row, for as long as the advisory lock 7 is held.
+#[cfg(feature = "postgres")]
+const SLOW: &str = "\
+CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+ IF NEW.owner = 'slow' THEN PERFORM pg_advisory_xact_lock(7); END IF; RETURN NEW; END $$; \
+CREATE TRIGGER slow BEFORE INSERT ON leasehold_names FOR EACH ROW EXECUTE FUNCTION slow(); \
+CREATE SEQUENCE numbers; \
+CREATE TABLE naive (name TEXT PRIMARY KEY, fence BIGINT, owner TEXT); \
+CREATE TRIGGER slow BEFORE INSERT ON naive FOR EACH ROW EXECUTE FUNCTION slow();";
+
+#[cfg(feature = "postgres")]
+async fn until_slow_waits(link: &Link) {
+    let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    while one(link, sql).await == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The fence of a new row is drawn before the row is won. With rows that are
+/// deleted by the release, a later grant may have the smaller fence.
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn a_fence_that_was_drawn_long_ago_is_not_given_to_a_later_grant() {
+    const TAKE: &str = "INSERT INTO naive VALUES ('n', nextval('numbers'), $1) \
+         ON CONFLICT DO NOTHING RETURNING fence";
+    let server = Server::postgres();
+    let url = format!("{}?timeout=20s", server.url());
+    let (table, slow) = (self::table(&url).await, self::table(&url).await);
+    let link = &table.0.link;
+    link.batch(SLOW).await.unwrap();
+    let mut gate = link.dedicate().await.unwrap();
+    gate.run("SELECT pg_advisory_lock(7)", Vec::new()).await.unwrap();
+
+    let naive = tokio::spawn(slow.0.link.run(&TAKE.into(), vec!["slow".into()]));
+    until_slow_waits(link).await;
+    let first = link.run(&TAKE.into(), vec!["quick".into()]).await.unwrap().rows[0].int(0).unwrap();
+    link.run(&"DELETE FROM naive".into(), Vec::new()).await.unwrap();
+    gate.run("SELECT pg_advisory_unlock(7)", Vec::new()).await.unwrap();
+    let later = naive.await.unwrap().unwrap().rows[0].int(0).unwrap();
+    assert!(later < first, "the naive statement shows the race: {later} after {first}");
+
+    gate.run("SELECT pg_advisory_lock(7)", Vec::new()).await.unwrap();
+    let slow = tokio::spawn(slow.acquire(claim("n", "slow")));
+    until_slow_waits(link).await;
+    let first = round(&table, "n").await;
+    gate.run("SELECT pg_advisory_unlock(7)", Vec::new()).await.unwrap();
+    let Verdict::Granted(later) = slow.await.unwrap().unwrap() else { panic!("busy") };
+    assert!(later.fence > first, "{} after {first}", later.fence);
+}
+
+#[tokio::test]
+async fn a_forgotten_name_leaves_its_fence_to_the_namespace() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let link = &table.0.link;
+        let held = claim("held", "holder");
+        granted(&table, held.clone()).await;
+        let first = round(&table, "n").await;
+        // As if the clock had been far ahead then, and a minute had passed.
+        let ahead = first + 1_000_000_000_000;
+        let age = format!(
+            "UPDATE leasehold_names SET fence = {ahead}, forget_at = 1 \
+             WHERE lease IS NULL"
+        );
+        link.batch(&age).await.unwrap();
+        table.0.sweep().await.unwrap();
+        assert_eq!(one(link, "SELECT count(*) FROM leasehold_names").await, 1, "all but the held");
+        assert!(round(&table, "n").await > ahead);
+        release(&table, held.ticket).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_ends_what_the_dead_left_and_nothing_else() {
+    for server in Server::each() {
+        let (table, dead) = (self::table(&server.url()).await, self::table(&server.url()).await);
+        let link = &table.0.link;
+        let held = claim("held", "living");
+        granted(&table, held.clone()).await;
+        for at in 0..3 {
+            granted(&dead, claim(&format!("left/{at}"), "dead")).await;
+        }
+        let end =
+            format!("UPDATE leasehold_sessions SET expires = 1 WHERE client = {}", dead.0.client);
+        link.batch(&end).await.unwrap();
+        table.0.sweep().await.unwrap();
+        let states = "SELECT count(*) FROM leasehold_names WHERE watch IS NOT NULL";
+        assert_eq!(one(link, states).await, 1, "only the living one holds");
+        assert_eq!(one(link, "SELECT count(*) FROM leasehold_sessions").await, 1);
+        assert!(table.0.load(&held.ticket.name, 0).await.unwrap().state.sole().is_some());
+        release(&table, held.ticket).await;
+    }
+}
+
+#[tokio::test]
+async fn many_who_come_first_make_the_tables_once() {
+    for server in Server::each() {
+        let url = server.url();
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let url = url.clone();
+                tokio::spawn(async move { table(&url).await })
+            })
+            .collect();
+        for task in tasks {
+            round(&task.await.unwrap(), "n").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_release_are_refused_with_advice() {
+    for server in Server::each() {
+        let url = server.url();
+        let link = table(&url).await.0.link.clone();
+        link.batch("UPDATE leasehold_meta SET value = 99 WHERE word = 'version'").await.unwrap();
+        let opened = Table::open(link, &Url::parse(&url).unwrap(), Clock::System).await;
+        let error = opened.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("prefix"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_is_late_takes_nothing() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let late = |until: Moment| table.0.tides.note(until, Clock::System.now());
+        late(Moment::from_nanos(0));
+        // The quick way is closed by its age; the other way reads the clock.
+        granted(&table, claim("n", "late")).await;
+        let row = "SELECT count(*) FROM leasehold_names WHERE state LIKE '%\"fence\":0%'";
+        assert_eq!(one(&table.0.link, row).await, 0);
+    }
+}
