@@ -233,7 +233,7 @@ fn statements(server: &Server) -> Checked<u64> {
 async fn an_uncontended_lock_is_one_statement_each_way() -> Checked {
     const ROUNDS: u64 = 200;
     let server = Server::mariadb()?;
-    let locks = leasehold::open(&server.url()).await?;
+    let locks = leasehold::open(server.url()).await?;
     let mutex = locks.mutex("n").ttl(HOUR);
     mutex.lock().await?.release().await?;
     let before = statements(&server)?;
@@ -249,7 +249,7 @@ async fn an_uncontended_lock_is_one_statement_each_way() -> Checked {
 #[tokio::test]
 async fn a_thousand_leases_are_renewed_with_one_row() -> Checked {
     let server = Server::mariadb()?;
-    let locks = leasehold::open(&server.url()).await?;
+    let locks = leasehold::open(server.url()).await?;
     let engine = locks.engine();
     let mut refreshes = Vec::new();
     for at in 0..1000 {
@@ -277,7 +277,7 @@ async fn busy_day(url: &str) -> Checked {
         tasks.spawn(async move {
             for round in 0..15 {
                 let guard = locks.mutex("hot").lock().await?;
-                locks.mutex(&format!("new/{round}")).try_lock().await?;
+                locks.mutex(format!("new/{round}")).try_lock().await?;
                 locks.semaphore("permits", 3).acquire(2).await?.release().await?;
                 guard.release().await?;
                 locks.record::<u32>("count").set(&at_u32(at)).await?;
@@ -333,7 +333,7 @@ async fn a_role_that_may_only_use_the_tables_will_do() -> Checked {
     let postgres = Server::postgres()?;
     let error = {
         postgres.sql("CREATE ROLE plain LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC")?;
-        leasehold::open(&plain(&postgres)).await.err().ok_or("it made tables")?
+        leasehold::open(plain(&postgres)).await.err().ok_or("it made tables")?
     };
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     busy_day(&postgres.url()).await?;

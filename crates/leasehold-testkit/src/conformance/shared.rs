@@ -82,7 +82,8 @@ fn start(kind: Kind) -> Result<Started, ServerError> {
         Kind::Sentinels => calm(Fleet::watched(1)?),
         Kind::Cluster => calm(Fleet::cluster()?),
         Kind::Postgres | Kind::Pgbouncer => {
-            server(Plan::postgres().args(["-c", "max_connections=800"]))
+            // As a careful operator has it: it is examined, too.
+            server(Plan::postgres().args(["-c", "max_connections=800", "-c", "fsync=on"]))
         }
         Kind::Mariadb => server(Plan::mariadb().args(["--max-connections=800"])),
     }

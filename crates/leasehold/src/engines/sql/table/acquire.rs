@@ -21,7 +21,9 @@ impl Inner {
         let mut verdict = self.ask(&claim).await;
         match &mut verdict {
             Ok(Verdict::Granted(grant)) if claim.load => {
-                grant.record = self.record(&claim.ticket.name).await?;
+                // It is granted: a caller that hears of a failure gives it back.
+                let record = self.record(&claim.ticket.name).await;
+                grant.record = record.map_err(Error::unknown)?;
             }
             Ok(Verdict::Busy(Busy { place: None, .. })) => {
                 self.tickets.remove(claim.ticket.id);

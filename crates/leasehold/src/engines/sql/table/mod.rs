@@ -29,6 +29,7 @@ mod watchman;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -59,9 +60,12 @@ use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
     RecordListing, Records, Scope, Selector,
 };
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 use crate::url::Url;
+
+/// How long the last words to a server may take.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Leases in tables of a database server.
 #[derive(Clone, Debug)]
@@ -169,8 +173,9 @@ fn promises(link: &Link, wakes: Wakes, survives: Survives) -> Profile {
 }
 
 impl Inner {
+    /// The first look at the server's clock, and whether it is new enough.
     async fn look_at_the_clock(&self) -> Result<()> {
-        let reply = self.run(&self.statements.clock, Vec::new()).await?;
+        let reply = self.run(&self.statements.clock, Vec::new()).await.map_err(too_old)?;
         if let Some(row) = reply.rows.first() {
             self.tides.note(page::moment(row.int(0)?), reply.sent_at);
         }
@@ -204,6 +209,16 @@ impl Inner {
             self.stir.notify_one();
         }
     }
+}
+
+/// A server that cannot be asked what every load asks.
+fn too_old(error: Error) -> Error {
+    if error.is_retryable() || error.kind() == ErrorKind::Denied {
+        return error;
+    }
+    let message =
+        "the server is too old: use PostgreSQL 12, MariaDB 10.6 or MySQL 8.0.14, or later";
+    Error::new(ErrorKind::Unsupported, message).caused_by(error)
 }
 
 /// The namespaces whose rows are known to be there.
@@ -283,7 +298,12 @@ impl Engine for Table {
     fn close(&self) -> BoxFuture<Result<()>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
-            inner.end_idle().await;
+            let limit = inner.clock.now().after(FAREWELL);
+            tokio::select! {
+                biased;
+                () = inner.end_idle() => {}
+                () = inner.clock.sleep_until(limit) => {}
+            }
             inner.quiet();
             inner.link.close();
             Ok(())

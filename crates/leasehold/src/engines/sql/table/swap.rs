@@ -92,7 +92,8 @@ impl Inner {
             return Ok(None);
         }
         self.tell(&page);
-        self.end_bound(&ended(&page)).await?;
+        // It stands already; what is left of this the next one who looks does.
+        let _ = self.end_bound(&ended(&page)).await;
         Ok(Some((done, page)))
     }
 

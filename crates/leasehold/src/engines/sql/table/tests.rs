@@ -1,5 +1,8 @@
 //! What the statements do, on real servers.
 
+// Tasks of these tests live on the runtime of the test.
+#![allow(clippy::disallowed_methods)]
+
 use std::time::Duration;
 
 use super::super::link::{Link, Settings};
