@@ -18,7 +18,9 @@ const FILES: [(&str, Swaps); 5] = [
         "parcel.rs",
         &[
             ("std::sync::{Arc", "shuttle::sync::{Arc"),
+            ("std::sync::atomic", "shuttle::sync::atomic"),
             ("tokio::runtime::Handle", "crate::home::Handle"),
+            ("mod staying;", "use crate::home::staying;"),
         ],
     ),
     (

@@ -333,10 +333,12 @@ impl Seeker<'_> {
         hold.turn().await;
         let claim = self.request.claim(hold.ticket(), stance);
         let mut asked = self.core.engine.acquire(claim);
+        self.parcel.set_asking(true);
         let verdict = tokio::select! {
             biased;
             verdict = &mut asked => verdict,
             () = self.core.clock.sleep_until(until) => {
+                self.parcel.set_asking(false);
                 let hold = Arc::clone(hold);
                 self.core.home.spawn(async move {
                     let _ = asked.await;
@@ -345,6 +347,7 @@ impl Seeker<'_> {
                 return Err(self.waited_for("and the engine has not answered").unknown());
             }
         };
+        self.parcel.set_asking(false);
         hold.end_turn();
         if let Ok(Verdict::Busy(_)) = &verdict {
             self.asked.busy();

@@ -223,11 +223,11 @@ impl Guard {
         let hold = Arc::clone(self.hold());
         let home = core.home.clone();
         let counted = core.errands.begin();
-        let released = Errand::new(home, |parcel| async move {
-            parcel.put(core.end(hold).await);
-            drop(counted);
-        });
-        released.await
+        let released = async move {
+            let _counted = counted;
+            core.end(hold).await
+        };
+        Errand::of(home, released).await
     }
 
     /// Releases, and takes it for an error if there was nothing to release:

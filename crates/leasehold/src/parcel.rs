@@ -4,15 +4,24 @@
 //! which nobody polls would keep everyone else waiting; after a while the task
 //! takes it back and releases it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod staying;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 
+use self::staying::{Seat, Stay};
 use crate::engine::BoxFuture;
 
-#[derive(Debug)]
-pub(crate) struct Parcel<T>(Mutex<Inner<T>>);
+pub(crate) struct Parcel<T> {
+    inner: Mutex<Inner<T>>,
+    /// The task that fills it, as long as that is not at home.
+    task: Mutex<Option<BoxFuture<()>>>,
+    /// Whether the task need not be at home now.
+    stays: AtomicBool,
+}
 
 #[derive(Debug)]
 struct Inner<T> {
@@ -33,8 +42,15 @@ enum Taker {
 }
 
 impl<T> Parcel<T> {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(Inner { item: None, taker: Taker::Waiting(None), giver: None }))
+    fn new(stays: bool) -> Self {
+        let inner = Inner { item: None, taker: Taker::Waiting(None), giver: None };
+        Self { inner: Mutex::new(inner), task: Mutex::default(), stays: AtomicBool::new(stays) }
+    }
+
+    /// Whether the task has a request under way, and nothing else: then it may
+    /// be polled by the user and need not change threads twice.
+    pub(crate) fn set_asking(&self, asking: bool) {
+        self.stays.store(asking, Ordering::Relaxed);
     }
 
     /// Puts the result down for the taker. If the taker has gone the result is
@@ -107,19 +123,41 @@ impl<T> Parcel<T> {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn task(&self) -> MutexGuard<'_, Option<BoxFuture<()>>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A task that runs where it is while it need not wait, and on home from the
-/// first time it has to.
+impl<T> std::fmt::Debug for Parcel<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Parcel")
+    }
+}
+
+impl<T: Send> Stay for Parcel<T> {
+    fn leave_for(&self, home: &Handle) -> bool {
+        let Ok(mut slot) = self.task.try_lock() else { return false };
+        let task = slot.take();
+        drop(slot);
+        task.into_iter().for_each(|task| drop(home.spawn(task)));
+        true
+    }
+}
+
+/// A task that runs where it is while it need not wait or has a request under
+/// way, and on home from the first time it waits for anything else.
 ///
-/// Uncontended work on an engine without I/O thus costs no thread switch, and
-/// nothing that waits depends on the user's future being polled.
-pub(crate) struct Errand<T> {
-    task: Option<BoxFuture<()>>,
+/// So one request costs no more thread switches than its answer needs. Nothing
+/// depends on the user's future being polled: if that does not happen for a
+/// while, or never again, home goes on.
+pub(crate) struct Errand<T: Send + 'static> {
     parcel: Arc<Parcel<T>>,
     home: Handle,
+    /// Taken while the task is here.
+    seat: Option<Seat>,
 }
 
 impl<T: Send + 'static> Errand<T> {
@@ -128,54 +166,86 @@ impl<T: Send + 'static> Errand<T> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let parcel = Arc::new(Parcel::new());
-        let task: BoxFuture<()> = Box::pin(task(Arc::clone(&parcel)));
-        Self { task: Some(task), parcel, home }
+        Self::start(home, task, false)
     }
 
-    /// An errand whose result is what `task` comes to.
+    /// An errand whose result is what `task` comes to: one request, or little
+    /// more.
     pub(crate) fn of(home: Handle, task: impl Future<Output = T> + Send + 'static) -> Self {
-        Self::new(home, |parcel| async move { parcel.put(task.await) })
+        Self::start(home, |parcel| async move { parcel.put(task.await) }, true)
+    }
+
+    fn start<F>(home: Handle, task: impl FnOnce(Arc<Parcel<T>>) -> F, stays: bool) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let parcel = Arc::new(Parcel::new(stays));
+        *parcel.task() = Some(Box::pin(task(Arc::clone(&parcel))));
+        Self { parcel, home, seat: None }
+    }
+
+    /// The task goes on here, and home knows of it.
+    fn stay(&mut self) {
+        let parcel: Weak<Parcel<T>> = Arc::downgrade(&self.parcel);
+        self.seat.get_or_insert_with(|| Seat::take(parcel, &self.home));
     }
 }
 
-impl<T> Future for Errand<T> {
+impl<T: Send + 'static> Future for Errand<T> {
     type Output = T;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Some(mut task) = self.task.take() else { return self.parcel.poll_take(cx) };
-        let waits = poll_at_home(&self.home, &mut task);
-        let taken = self.parcel.poll_take(cx);
-        if waits && taken.is_pending() {
+        let parcel = Arc::clone(&self.parcel);
+        let mut slot = parcel.task();
+        let Some(task) = slot.as_mut() else {
+            drop(slot);
+            return parcel.poll_take(cx);
+        };
+        let waits = poll_at_home(&self.home, task, cx);
+        let taken = parcel.poll_take(cx);
+        if waits && taken.is_pending() && parcel.stays.load(Ordering::Relaxed) {
+            self.stay();
+            return taken;
+        }
+        let task = slot.take();
+        drop(slot);
+        self.seat = None;
+        if let Some(task) = task.filter(|_| waits && taken.is_pending()) {
             self.home.spawn(task);
         }
         taken
     }
 }
 
-impl<T> Drop for Errand<T> {
+impl<T: Send + 'static> Drop for Errand<T> {
     fn drop(&mut self) {
         self.parcel.abandon();
+        // One that was never polled has nothing to finish.
+        let begun = self.seat.take().is_some();
+        let task = self.parcel.task().take();
+        if let Some(task) = task.filter(|_| begun) {
+            self.home.spawn(task);
+        }
     }
 }
 
-impl<T> std::fmt::Debug for Errand<T> {
+impl<T: Send + 'static> std::fmt::Debug for Errand<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.task.is_some() { "Errand(new)" } else { "Errand(under way)" })
+        f.write_str("Errand")
     }
 }
 
 /// Runs `task` to its end without anyone waiting for it: here if it need not
 /// wait, on home otherwise.
 pub(crate) fn run_apart(home: &Handle, mut task: BoxFuture<()>) {
-    if poll_at_home(home, &mut task) {
+    // The waker may be lost: home polls again at once.
+    if poll_at_home(home, &mut task, &mut Context::from_waker(Waker::noop())) {
         home.spawn(task);
     }
 }
 
-/// Polls once on this thread, within home's runtime; true if it must wait. The
-/// waker may be lost: home polls again at once.
-fn poll_at_home(home: &Handle, task: &mut BoxFuture<()>) -> bool {
+/// Polls on this thread, within home's runtime; true if it must wait.
+fn poll_at_home(home: &Handle, task: &mut BoxFuture<()>, cx: &mut Context<'_>) -> bool {
     let _home = home.enter();
-    task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    task.as_mut().poll(cx).is_pending()
 }

@@ -48,13 +48,39 @@ pub(crate) mod home {
             Entered
         }
 
-        pub(crate) fn spawn(&self, task: BoxFuture<()>) {
+        pub(crate) fn spawn(&self, task: BoxFuture<()>) -> Entered {
             *TASKS.0.lock().expect("no panic") += 1;
             shuttle::future::spawn(async move {
                 task.await;
                 *TASKS.0.lock().expect("no panic") -= 1;
                 TASKS.1.notify_waiters();
             });
+            Entered
+        }
+    }
+
+    /// Tasks that are not at home: here it takes them over at any moment.
+    pub(crate) mod staying {
+        use shuttle::sync::Weak;
+
+        use super::Handle;
+
+        pub(crate) trait Stay: Send + Sync {
+            fn leave_for(&self, home: &Handle) -> bool;
+        }
+
+        pub(crate) struct Seat;
+
+        impl Seat {
+            pub(crate) fn take(task: Weak<dyn Stay>, home: &Handle) -> Self {
+                home.spawn(Box::pin(async move {
+                    shuttle::future::yield_now().await;
+                    while task.upgrade().is_some_and(|task| !task.leave_for(&Handle)) {
+                        shuttle::future::yield_now().await;
+                    }
+                }));
+                Self
+            }
         }
     }
 

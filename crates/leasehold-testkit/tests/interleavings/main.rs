@@ -134,9 +134,12 @@ enum Delivery {
     TakenBack,
 }
 
-/// As the library delivers: puts it down, and takes it back at some point.
+/// As the library delivers: asks, puts it down, and takes it back at some point.
 async fn deliver(parcel: Arc<Parcel<Delivery>>, released: Arc<AtomicUsize>) {
+    parcel.set_asking(true);
     shuttle::future::yield_now().await;
+    shuttle::future::yield_now().await;
+    parcel.set_asking(false);
     parcel.put(Delivery::Done(Lease(released)));
     shuttle::future::yield_now().await;
     if let Some(unfetched) = parcel.take_back() {
@@ -180,6 +183,24 @@ fn a_parcel_whose_taker_leaves_at_any_point_is_released_once() {
         block_on(taker).expect("no panic");
         block_on(home::idle());
         assert_eq!(released.load(Ordering::SeqCst), 1);
+    });
+}
+
+/// A future that is polled once and then neither polled nor dropped.
+#[test]
+fn a_task_that_nobody_polls_goes_on_at_home() {
+    explore(|| {
+        let released = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&released);
+        let errand = Errand::of(Handle, async move {
+            shuttle::future::yield_now().await;
+            drop(Lease(counted));
+        });
+        let mut errand = Box::pin(errand);
+        assert!(poll(&mut errand).is_pending());
+        block_on(home::idle());
+        assert_eq!(released.load(Ordering::SeqCst), 1);
+        assert!(poll(&mut errand).is_ready());
     });
 }
 

@@ -1,6 +1,8 @@
 //! Primaries that die: what a successor that knows everything, and one that
 //! does not, mean to those who hold and wait.
 
+use std::time::Duration;
+
 use leasehold::{Guard, Locks, Standing};
 use leasehold_testkit::proxy::{Fault, FaultProxy, Way};
 use leasehold_testkit::server::{Fleet, Server, ask};
@@ -162,6 +164,36 @@ async fn a_lock_that_was_not_replicated_is_not_granted_if_one_replica_must_know(
     let error = one.mutex("n").ttl(LONG).lock().await.expect_err("nobody confirmed it");
     assert!(error.to_string().contains("only 0 of 1 replicas confirmed it"), "{error}");
     two.mutex("n").ttl(LONG).lock().within(BOUND).await?.release().await?;
+    Ok(())
+}
+
+/// R6: the same for layouts of others, and for a lease that is handed over.
+#[tokio::test]
+async fn replicas_must_know_of_borrowed_locks_and_of_those_handed_over() -> Checked {
+    for layout in ["string", "redisson", "native"] {
+        let torn = Torn::new().await?;
+        let url = torn.url(&format!("retry=none&layout={layout}"));
+        let (one, two) =
+            (leasehold::open(format!("{url}&replicas=1")).await?, leasehold::open(&url).await?);
+        let held = two.mutex("n").ttl(LONG).lock().await?;
+        let waiter = tokio::spawn(one.mutex("n").ttl(LONG).lock().into_future());
+        queued(&two, layout).await?;
+        torn.cut();
+        held.release().await?;
+        let error = tokio::time::timeout(BOUND, waiter).await??.expect_err("nobody confirmed it");
+        assert!(
+            error.to_string().contains("only 0 of 1 replicas confirmed it"),
+            "{layout}: {error}"
+        );
+    }
+    Ok(())
+}
+
+/// Until somebody waits; where nobody is seen to wait it asks again anyway.
+async fn queued(locks: &Locks, layout: &str) -> Checked {
+    while layout == "native" && locks.status("n").await?.waiters.is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     Ok(())
 }
 

@@ -224,6 +224,7 @@ impl Inner {
         if number(&parts[0])? == 0 {
             return self.busy(ticket, place, &parts).map(Verdict::Busy);
         }
+        self.link.check_grant(reply.acknowledged)?;
         let fence = u64::try_from(number(part(&parts, 1)?)?).unwrap_or_default();
         let ttl = span(number(part(&parts, 2)?)?).unwrap_or_default();
         Ok(Verdict::Granted(Grant::new(fence, ttl, reply.sent_at)))

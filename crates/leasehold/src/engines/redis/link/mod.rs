@@ -109,6 +109,26 @@ impl Link {
         answer.unwrap_or_else(|| Err(Error::new(ErrorKind::Unexpected, "no answer to a request")))
     }
 
+    /// Whether grants count only once replicas know of them.
+    pub(super) fn counts_replicas(&self) -> bool {
+        self.0.routes.replicas().is_some()
+    }
+
+    /// A grant that too few replicas know of may be lost with its server. The
+    /// caller gives it back, as it does whenever it cannot be sure.
+    pub(super) fn check_grant(&self, acknowledged: Option<u64>) -> Result<()> {
+        let (Some(wanted), Some(known)) = (self.0.routes.replicas(), acknowledged) else {
+            return Ok(());
+        };
+        if known >= wanted {
+            return Ok(());
+        }
+        let message = format!(
+            "granted, but only {known} of {wanted} replicas confirmed it in time; it is given back"
+        );
+        Err(Error::new(ErrorKind::Unavailable, message).unknown())
+    }
+
     /// Listens on a channel; done when the server has confirmed it. In a
     /// cluster the channel is sharded: published by `SPUBLISH`, in the slot of
     /// its name.

@@ -34,7 +34,7 @@ static RECORD: Script = Script::new(parts!("clock", "common", "record"));
 const MOST: usize = 128;
 /// How many calls are on their way at the same time: one is being served while
 /// the other one is read or written.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 5;
 
 /// Which script a verb is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

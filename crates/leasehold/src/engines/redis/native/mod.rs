@@ -40,7 +40,7 @@ use crate::engine::{
     BoxFuture, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Loss, Page, Profile,
     Records, Selector,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::name::Name;
 
 /// How long a waiter goes without a look. The name may have come to somebody
@@ -64,8 +64,6 @@ struct Inner {
     /// Random: who knows it may write to our channel, but not guess a lease id.
     client: String,
     wake: WakeBy,
-    /// How many replicas shall know of a grant before it counts.
-    replicas: Option<u64>,
     checkup: Checkup,
     clock: Clock,
     profile: Profile,
@@ -91,7 +89,6 @@ pub(super) async fn open(
         heard: Mutex::default(),
         client: format!("{:032x}", crate::claim::random_bits()),
         wake: settings.wake,
-        replicas: settings.replicas,
         checkup,
         profile,
         clock,
@@ -238,28 +235,13 @@ impl Inner {
                 *recheck_in = recheck_in.map(|recheck_in| recheck_in.min(LOOK));
             }
             Ok(Verdict::Granted(grant)) => {
-                self.check_replicas(&answered)?;
+                self.link.check_grant(answered.acknowledged)?;
                 self.forget(id);
                 grant.record = self.loaded(&name, &answered).await?;
             }
             _ => self.forget(id),
         }
         verdict
-    }
-
-    /// A grant that too few replicas know of may be lost with its server. The
-    /// caller gives it back, as it does whenever it cannot be sure.
-    fn check_replicas(&self, answered: &Answered) -> Result<()> {
-        let (Some(wanted), Some(known)) = (self.replicas, answered.acknowledged) else {
-            return Ok(());
-        };
-        if known >= wanted {
-            return Ok(());
-        }
-        let message = format!(
-            "granted, but only {known} of {wanted} replicas confirmed it in time; it is given back"
-        );
-        Err(Error::new(ErrorKind::Unavailable, message).unknown())
     }
 
     fn forget(&self, id: crate::claim::LeaseId) {
@@ -274,7 +256,11 @@ impl Inner {
         };
         tokio::select! {
             biased;
-            () = rings.notified() => self.bells.wake(ticket.id),
+            () = rings.notified() => {
+                let wake = self.bells.wake(ticket.id);
+                // Who wants to know how many replicas have its grant has to ask.
+                if self.link.counts_replicas() { Wake::Look } else { wake }
+            }
             () = self.clock.sleep_until(until) => Wake::Look,
         }
     }
