@@ -83,7 +83,7 @@ impl Shop {
 }
 
 /// Puts down the order of one buyer.
-pub(crate) async fn order(client: &impl GenericClient) -> Outcome<()> {
+pub(crate) async fn order(client: &(impl GenericClient + Sync)) -> Outcome<()> {
     client.execute("INSERT INTO t_orders (goods_id) VALUES ($1)", &[&GOODS]).await?;
     Ok(())
 }
