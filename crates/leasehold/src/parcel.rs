@@ -142,7 +142,9 @@ impl<T: Send> Stay for Parcel<T> {
         let Ok(mut slot) = self.task.try_lock() else { return false };
         let task = slot.take();
         drop(slot);
-        task.into_iter().for_each(|task| drop(home.spawn(task)));
+        if let Some(task) = task {
+            home.spawn(task);
+        }
         true
     }
 }

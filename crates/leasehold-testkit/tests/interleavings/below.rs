@@ -48,14 +48,13 @@ pub(crate) mod home {
             Entered
         }
 
-        pub(crate) fn spawn(&self, task: BoxFuture<()>) -> Entered {
+        pub(crate) fn spawn(&self, task: BoxFuture<()>) {
             *TASKS.0.lock().expect("no panic") += 1;
             shuttle::future::spawn(async move {
                 task.await;
                 *TASKS.0.lock().expect("no panic") -= 1;
                 TASKS.1.notify_waiters();
             });
-            Entered
         }
     }
 

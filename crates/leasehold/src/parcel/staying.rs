@@ -90,7 +90,7 @@ impl Watch {
         let mut room = room();
         let all = room.seats.iter().flatten();
         let old = all.filter(|stayer| now.since(stayer.since) >= PATIENCE);
-        let old = old.map(|stayer| (stayer.task.clone(), stayer.home.clone())).collect();
+        let old = old.map(|stayer| (Weak::clone(&stayer.task), stayer.home.clone())).collect();
         self.is_done = room.seats.len() == room.free.len();
         room.watched = !self.is_done;
         old
