@@ -207,9 +207,20 @@ impl Watchman {
             self.tidy_at = self.clock.now().after(TIDY);
         }
         if now >= self.sweep_at && inner.is_at_work(now) {
-            let _ = inner.sweep().await;
-            self.sweep_at = self.clock.now().after(SWEEP.mul_f64(0.5 + fastrand::f64()));
+            self.sweep(inner);
+            self.sweep_at = now.after(SWEEP.mul_f64(0.5 + fastrand::f64()));
         }
+    }
+
+    /// Apart, because nobody who waits shall wait for it as well. Two sweeps at
+    /// once do no harm, and the server lets only one have its turn.
+    fn sweep(&self, inner: &Inner) {
+        let engine = Weak::clone(&self.engine);
+        inner.start(async move {
+            if let Some(inner) = engine.upgrade() {
+                let _ = inner.sweep().await;
+            }
+        });
     }
 
     /// Looks for everyone who waits or watches.
