@@ -42,7 +42,8 @@ const CHORES: [Chore; 5] = [
     Chore {
         name: "bench",
         help: "what a lock costs, as ratios within one run;\n           \
-               --peers measures other clients beside it, on one Redis",
+               --peers measures other clients beside it, on one Redis;\n           \
+               --databases measures PostgreSQL and MariaDB",
         run: bench,
     },
     Chore { name: "help", help: "show this list", run: help },
@@ -70,7 +71,11 @@ fn bench(args: &[String]) -> Done {
     let name = match args {
         [] => "cost",
         [flag] if flag == "--peers" => "redis",
-        _ => return Err(format!("`cargo xtask bench` takes [--peers], not {args:?}")),
+        [flag] if flag == "--databases" => "sql",
+        _ => {
+            let message = "`cargo xtask bench` takes [--peers] or [--databases], not";
+            return Err(format!("{message} {args:?}"));
+        }
     };
     if name == "redis" {
         interop::prepare()?;

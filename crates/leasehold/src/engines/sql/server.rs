@@ -131,6 +131,7 @@ impl Family {
                 let mut command = self.leashed("mariadb-install-db", folder);
                 command.arg("--no-defaults").arg("--skip-test-db").arg("--skip-name-resolve");
                 command.arg(format!("--datadir={}", folder.join("data").display()));
+                command.arg(format!("--tmpdir={}", folder.display()));
                 command.arg("--auth-root-authentication-method=normal");
                 command
             }
@@ -153,6 +154,7 @@ impl Family {
                 let mut command = self.leashed("mariadbd", folder);
                 command.arg("--no-defaults").arg("--skip-name-resolve").arg("--skip-grant-tables");
                 command.arg(format!("--datadir={}", folder.join("data").display()));
+                command.arg(format!("--tmpdir={}", folder.display()));
                 command.arg("--skip-networking=0").arg("--bind-address=127.0.0.1");
                 command.arg("--socket=mysql.sock").arg(format!("--port={port}"));
                 command

@@ -15,9 +15,6 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest that can be asked for: a freed name is forgotten after a minute,
 /// and a statement must be dead long before.
 const LONGEST: Duration = Duration::from_secs(20);
-/// Who shares one of them waits for whoever came before.
-const MYSQL_CONNECTIONS: usize = 4;
-
 /// Everything that the way to a server needs to know.
 #[derive(Clone)]
 pub(in crate::engines::sql) struct Settings {
@@ -26,8 +23,8 @@ pub(in crate::engines::sql) struct Settings {
     pub(super) tls: Tls,
     pub(super) connect: Duration,
     pub(super) timeout: Duration,
-    /// How many connections statements may share.
-    pub(super) connections: usize,
+    /// How many connections statements may share, if the user says so.
+    pub(super) connections: Option<usize>,
     /// Whether a pooler stands in between, if the user says so.
     pub(super) pooler: Option<bool>,
 }
@@ -60,10 +57,7 @@ impl Settings {
             tls: Tls::from_options(options)?,
             connect: options.duration("connect")?.unwrap_or(CONNECT),
             timeout: timeout(options)?,
-            connections: options.number("connections")?.unwrap_or(match dialect {
-                Dialect::Postgres => 1,
-                Dialect::Mysql => MYSQL_CONNECTIONS,
-            }),
+            connections: options.number("connections")?,
             pooler: match options.get("pooler")? {
                 None => None,
                 Some(_) => Some(options.flag("pooler")?),

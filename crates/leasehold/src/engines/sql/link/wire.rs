@@ -139,11 +139,12 @@ impl Wire {
         Turn::Beside { _guard: gate.read_owned().await }
     }
 
-    /// Whether a statement may be sent before the last was answered.
-    const fn is_pipelined(&self) -> bool {
+    /// Whether a statement may be sent before the last was answered. Behind a
+    /// pooler answers can come to the wrong one.
+    fn is_pipelined(&self) -> bool {
         match &self.driver {
             #[cfg(feature = "postgres")]
-            Driver::Postgres(_) => true,
+            Driver::Postgres(wire) => !wire.is_pooled(),
             #[cfg(feature = "mysql")]
             Driver::Mysql(_) => false,
         }
