@@ -43,7 +43,8 @@ pub(super) fn prepare(folder: &Path, extras: &Extras) -> Result<(), ServerError>
     command.arg("--no-defaults").arg(format!("--datadir={}", folder.join("data").display()));
     command.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
     command.args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0"]);
-    command.current_dir(folder);
+    // Servers that start clear what they find where their temporary tables are.
+    command.current_dir(folder).env("TMPDIR", folder);
     run_as(USER, &mut command)?;
     finish(command, "mariadb-install-db")
 }
@@ -54,7 +55,6 @@ pub(super) fn command(folder: &Path, port: u16, extras: &Extras) -> Result<Comma
     command.arg("--no-defaults").arg(format!("--datadir={}", path("data")));
     command.arg(format!("--port={port}")).arg("--bind-address=127.0.0.1");
     command.arg(format!("--socket={}", path("mysql.sock")));
-    // Servers that start clear what they find where their temporary tables are.
     command.arg(format!("--tmpdir={}", folder.display()));
     command.arg(format!("--pid-file={}", path("mysql.pid")));
     command.arg(format!("--init-file={}", path("init.sql")));
