@@ -38,7 +38,8 @@ fn bad_values_say_what_is_right() {
     run(&["x", "--shared", "--permits", "1/2"]).says("cannot be used with");
     run(&["x", "y", "--shared"]).says("take one name; several are mutexes");
     run(&["x", "--namespace", "a b"]).says("invalid namespace \"a b\"");
-    run(&["x", "--engine", "sqlitee:/x"]).says("memory:, quorum: or redlock:, redis: or rediss:");
+    run(&["x", "--engine", "sqlitee:/x"])
+        .says("memory:, mysql: or mariadb:, postgres: or postgresql:, quorum:");
     run(&["x", "--engine", "memory:?ttl=3"]).says("valid options: namespace");
 }
 
@@ -46,7 +47,8 @@ fn bad_values_say_what_is_right() {
 fn help_and_version_go_to_standard_output() {
     let world = World::new();
     assert!(world.leasehold(&["--version"]).stdout().starts_with("leasehold 0."));
-    let commands = ["run", "ls", "show", "evict", "watch", "doctor", "bench", "completions", "man"];
+    let commands =
+        ["run", "ls", "show", "evict", "watch", "doctor", "bench", "schema", "completions", "man"];
     for command in commands.map(|it| vec![it]).into_iter().chain([vec![]]) {
         for help in ["-h", "--help"] {
             let text = world.leasehold(&[&command[..], &[help]].concat()).stdout();
@@ -62,7 +64,7 @@ fn help_and_version_go_to_standard_output() {
         .leasehold(&[])
         .outcome()
         .expect_code(2)
-        .says("run, ls, show, evict, watch, doctor, bench, completions or man");
+        .says("run, ls, show, evict, watch, doctor, bench, schema, completions or man");
 }
 
 #[test]

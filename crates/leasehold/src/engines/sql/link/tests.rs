@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::server::Server;
-use super::{Dialect, Link, Notice, Settings, Step, Value};
+#[cfg(feature = "postgres")]
+use super::Notice;
+use super::{Dialect, Link, Settings, Step, Value};
 use crate::clock::Clock;
 use crate::engine::Events;
 use crate::error::{ErrorKind, Outcome, Result};

@@ -121,6 +121,10 @@ impl Wire {
     }
 
     /// The process that serves us now, where that says anything.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(clippy::unused_async, reason = "only PostgreSQL is asked")
+    )]
     pub(super) async fn backend(&self) -> Result<Option<i64>, Fault> {
         match &self.driver {
             #[cfg(feature = "postgres")]
