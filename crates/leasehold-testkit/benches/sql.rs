@@ -24,8 +24,8 @@ const EACH: u32 = 30;
 const HAND_OVERS: u32 = 100;
 
 fn main() -> Outcome<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all();
-    runtime.build()?.block_on(report())
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build()?.block_on(report())
 }
 
 async fn report() -> Outcome<()> {
