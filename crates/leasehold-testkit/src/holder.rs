@@ -27,6 +27,8 @@ pub struct Orders {
     pub label: String,
     /// How often it locks.
     pub rounds: u32,
+    /// How many of its tasks do so at the same time.
+    pub tasks: u32,
     /// Whether it queues for itself, in order of arrival.
     pub fair: bool,
     /// What it does while it holds.
@@ -73,6 +75,7 @@ impl Orders {
             ttl: Duration::from_secs(3600),
             label: "holder".to_owned(),
             rounds: 1,
+            tasks: 1,
             fair: false,
             hold: Hold::Moment,
             end: End::Release,
@@ -99,6 +102,13 @@ impl Orders {
     #[must_use]
     pub const fn rounds(mut self, rounds: u32) -> Self {
         self.rounds = rounds;
+        self
+    }
+
+    /// By so many tasks at the same time; none of them can be told to go on.
+    #[must_use]
+    pub const fn tasks(mut self, tasks: u32) -> Self {
+        self.tasks = tasks;
         self
     }
 
