@@ -150,7 +150,7 @@ impl Orders {
 
 /// The handle on a holder. Dropping it kills the process.
 ///
-/// It says, a line each: `asking`, `granted FENCE`, `held` or `lost` on its
+/// It says, a line each: `clock SECONDS` as it starts, `asking`, `granted FENCE`, `held` or `lost` on its
 /// first look after the hold, `accepted` or `refused` by the register,
 /// `released` or `already lost`, and `left ..` at the very end.
 #[derive(Debug)]
@@ -167,7 +167,20 @@ impl Holder {
     ///
     /// When the program is not there or cannot be started.
     pub fn spawn(orders: Orders) -> io::Result<Self> {
+        Self::spawn_with(orders, [])
+    }
+
+    /// Starts one with these variables in its environment.
+    ///
+    /// # Errors
+    ///
+    /// When the program is not there or cannot be started.
+    pub fn spawn_with<I>(orders: Orders, variables: I) -> io::Result<Self>
+    where
+        I: IntoIterator<Item = (String, String)>,
+    {
         let mut command = Command::new(program()?);
+        command.envs(variables);
         command.arg(serde_json::to_string(&orders)?);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (sender, says) = channel();

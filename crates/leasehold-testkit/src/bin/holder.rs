@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::rc::Rc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leasehold::{Guard, Locks, Mutex, Released};
 use leasehold_testkit::history::{Mode, OpId, Outcome, Recorder, Term};
@@ -21,6 +21,7 @@ type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 fn main() -> Done {
     let orders: Orders = serde_json::from_str(&std::env::args().nth(1).ok_or("no orders")?)?;
+    println!("clock {}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
     // The first runtime of a process may open sockets for its signals, for good.
     drop(Builder::new_current_thread().enable_all().build()?);
     let before = sockets()?;

@@ -128,7 +128,7 @@ impl Locked {
             return Ok(Self::Postgres(client));
         }
         let mut conn = mysql_async::Conn::new(mysql_async::Opts::from_url(&url)?).await?;
-        conn.query_drop("BEGIN").await?;
+        conn.query_drop("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; BEGIN").await?;
         conn.query_drop("SELECT id FROM leasehold_sessions FOR UPDATE").await?;
         Ok(Self::Mysql(conn))
     }
