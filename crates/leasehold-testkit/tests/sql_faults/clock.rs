@@ -88,8 +88,7 @@ async fn a_clients_wall_clock_is_nobodys_concern() -> Checked {
             let locks = leasehold::open(db.server.url()).await?;
             let held = locks.mutex("n").ttl(LONG).lock().await?;
             let orders = Orders::new(&db.server.url(), "n").hold(Hold::UntilTold);
-            let mut odd =
-                Holder::spawn_with(orders.ttl(Duration::from_secs(3)), clock.env())?;
+            let mut odd = Holder::spawn_with(orders.ttl(Duration::from_secs(3)), clock.env())?;
             is_off(odd.until("clock ")?.parse()?, off)?;
             odd.until("asking")?;
             while locks.status("n").await?.waiters.is_empty() {

@@ -17,7 +17,8 @@ async fn a_server_that_ends_resting_sessions_takes_no_lock_away() -> Checked {
     let mariadb = Database::mariadb(|plan| plan.args(["--wait-timeout=1"]))?;
     for db in [postgres, mariadb] {
         for options in ["strategy=table", ADVISORY] {
-            let (one, two) = (leasehold::open(db.url(options)).await?, leasehold::open(db.url(options)).await?);
+            let (one, two) =
+                (leasehold::open(db.url(options)).await?, leasehold::open(db.url(options)).await?);
             let guard = one.mutex("n").ttl(LONG).lock().await?;
             a_bystander_is_ended(&db).await?;
             guard.check()?;
@@ -35,8 +36,9 @@ async fn a_bystander_is_ended(db: &Database) -> Checked {
     let url = db.server.url();
     if db.pick(true, false) {
         let (client, driver) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
+        let driver = tokio::spawn(driver);
         client.simple_query("SELECT 1").await?;
-        let ended = tokio::time::timeout(BOUND, driver).await?;
+        let ended = tokio::time::timeout(BOUND, driver).await??;
         assert!(ended.is_err(), "the fault did not bite");
         return Ok(());
     }
@@ -73,6 +75,7 @@ async fn a_full_table_of_locks_is_an_error_and_takes_none_away() -> Checked {
     let small = ["-c", "max_locks_per_transaction=10", "-c", "max_connections=20"];
     let db = Database::postgres(|plan| plan.args(small))?;
     let locks = leasehold::open(db.url("strategy=advisory&retry=none")).await?;
+    let other = leasehold::open(db.url(ADVISORY)).await?;
     let mut held = Vec::new();
     let error = loop {
         match locks.mutex(held.len().to_string()).ttl(LONG).try_lock().await {
@@ -84,7 +87,6 @@ async fn a_full_table_of_locks_is_an_error_and_takes_none_away() -> Checked {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("memory"), "{error}");
     held.iter().try_for_each(leasehold::Guard::check)?;
-    let other = leasehold::open(db.url(ADVISORY)).await?;
     assert!(other.mutex("0").try_lock().await.map_or(true, |it| it.is_none()), "it was let go");
     for guard in held {
         guard.release().await?;

@@ -32,7 +32,8 @@ async fn sessions_of_different_zones_agree_on_when_a_lease_ends() -> Checked {
         db.tell(db.pick(JOBS[0], JOBS[1]))?;
         for options in ["strategy=table", UNIQUE] {
             for (here, there) in [(9, -9), (-9, 9)] {
-                let zone = |hours: i32| db.pick(format!("<z>{:+03}", -hours), format!("{hours:+03}:00"));
+                let zone =
+                    |hours: i32| db.pick(format!("<Z>{:+03}", -hours), format!("{hours:+03}:00"));
                 db.move_to(&zone(here))?;
                 let one = leasehold::open(db.url(options)).await?;
                 db.move_to(&zone(there))?;
@@ -74,7 +75,9 @@ async fn no_statement_asks_for_a_time_that_stands_still() -> Checked {
         one.record::<u32>("r").set(&1).await?;
         let log = db.pick(db.server.log_text(), general_log(&db)).to_lowercase();
         assert!(log.contains(db.pick("clock_timestamp()", "utc_timestamp(6)")), "{log}");
-        for still in [" now()", "current_timestamp", "localtime", "transaction_timestamp", "curdate"] {
+        for still in
+            [" now()", "current_timestamp", "localtime", "transaction_timestamp", "curdate"]
+        {
             assert!(!log.contains(still), "{still} is asked for");
         }
     }
