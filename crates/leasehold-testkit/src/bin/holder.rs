@@ -57,6 +57,7 @@ impl Holder {
     }
 
     /// All tasks; what is still held at the end.
+    #[allow(clippy::future_not_send, reason = "it lives on one thread")]
     async fn crowd(self: &Rc<Self>) -> Done<Vec<Guard>> {
         let local = LocalSet::new();
         let work = |_| {
