@@ -27,6 +27,8 @@ pub struct Orders {
     pub label: String,
     /// How often it locks.
     pub rounds: u32,
+    /// How many of its tasks do so at the same time.
+    pub tasks: u32,
     /// Whether it queues for itself, in order of arrival.
     pub fair: bool,
     /// What it does while it holds.
@@ -73,6 +75,7 @@ impl Orders {
             ttl: Duration::from_secs(3600),
             label: "holder".to_owned(),
             rounds: 1,
+            tasks: 1,
             fair: false,
             hold: Hold::Moment,
             end: End::Release,
@@ -99,6 +102,13 @@ impl Orders {
     #[must_use]
     pub const fn rounds(mut self, rounds: u32) -> Self {
         self.rounds = rounds;
+        self
+    }
+
+    /// By so many tasks at the same time; none of them can be told to go on.
+    #[must_use]
+    pub const fn tasks(mut self, tasks: u32) -> Self {
+        self.tasks = tasks;
         self
     }
 
@@ -140,7 +150,7 @@ impl Orders {
 
 /// The handle on a holder. Dropping it kills the process.
 ///
-/// It says, a line each: `asking`, `granted FENCE`, `held` or `lost` on its
+/// It says, a line each: `clock SECONDS` as it starts, `asking`, `granted FENCE`, `held` or `lost` on its
 /// first look after the hold, `accepted` or `refused` by the register,
 /// `released` or `already lost`, and `left ..` at the very end.
 #[derive(Debug)]
@@ -157,7 +167,20 @@ impl Holder {
     ///
     /// When the program is not there or cannot be started.
     pub fn spawn(orders: Orders) -> io::Result<Self> {
+        Self::spawn_with(orders, [])
+    }
+
+    /// Starts one with these variables in its environment.
+    ///
+    /// # Errors
+    ///
+    /// When the program is not there or cannot be started.
+    pub fn spawn_with<I>(orders: Orders, variables: I) -> io::Result<Self>
+    where
+        I: IntoIterator<Item = (String, String)>,
+    {
         let mut command = Command::new(program()?);
+        command.envs(variables);
         command.arg(serde_json::to_string(&orders)?);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (sender, says) = channel();

@@ -8,6 +8,7 @@
 //! | [`grant`] | a lease's whole life, put together from its events |
 //! | [`register`] | a resource that checks fences, shared by many processes |
 //! | [`check`] | the checkers that read both and name the two operations that clash |
+//! | [`contest`] | clients that contend for a few names while a server is shaken |
 //! | [`sweep`] | drops a future at every point where it can be dropped |
 //! | [`conformance`] | what every engine must do: one trial per check |
 //! | [`holder`] | a process that holds locks and can be killed |
@@ -24,6 +25,7 @@
 
 pub mod check;
 pub mod conformance;
+pub mod contest;
 pub mod grant;
 pub mod history;
 pub mod holder;

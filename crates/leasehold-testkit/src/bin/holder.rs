@@ -6,27 +6,31 @@
 use std::error::Error;
 use std::fs;
 use std::io;
+use std::rc::Rc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leasehold::{Guard, Locks, Mutex, Released};
 use leasehold_testkit::history::{Mode, OpId, Outcome, Recorder, Term};
 use leasehold_testkit::holder::{End, Hold, Orders};
 use leasehold_testkit::register::Register;
 use tokio::runtime::Builder;
+use tokio::task::LocalSet;
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 fn main() -> Done {
     let orders: Orders = serde_json::from_str(&std::env::args().nth(1).ok_or("no orders")?)?;
+    println!("clock {}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
     // The first runtime of a process may open sockets for its signals, for good.
     drop(Builder::new_current_thread().enable_all().build()?);
     let before = sockets()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let locks = runtime.block_on(async { leasehold::open(&orders.url).await })?;
-    let holder = Holder::new(&orders, locks)?;
-    let kept = runtime.block_on(holder.work())?;
-    if orders.end == End::Report {
+    let end = orders.end;
+    let holder = Rc::new(Holder::new(orders, locks)?);
+    let kept = runtime.block_on(holder.crowd())?;
+    if end == End::Report {
         drop((kept, holder, runtime));
         println!("left {}", left(before)?);
         return Ok(());
@@ -36,20 +40,36 @@ fn main() -> Done {
     Ok(())
 }
 
-struct Holder<'a> {
-    orders: &'a Orders,
+struct Holder {
+    orders: Orders,
     mutex: Mutex,
     recorder: Option<Recorder>,
     register: Option<Register>,
 }
 
-impl<'a> Holder<'a> {
-    fn new(orders: &'a Orders, locks: Locks) -> Done<Self> {
+impl Holder {
+    fn new(orders: Orders, locks: Locks) -> Done<Self> {
         let mutex = locks.mutex(&orders.name).ttl(orders.ttl).label(&orders.label);
         let mutex = if orders.fair { mutex.fair() } else { mutex };
         let recorder = orders.history.as_ref().map(Recorder::open).transpose()?;
         let register = orders.register.as_ref().map(Register::open).transpose()?;
         Ok(Self { orders, mutex, recorder, register })
+    }
+
+    /// All tasks; what is still held at the end.
+    #[allow(clippy::future_not_send, reason = "it lives on one thread")]
+    async fn crowd(self: &Rc<Self>) -> Done<Vec<Guard>> {
+        let local = LocalSet::new();
+        let work = |_| {
+            let task = Rc::clone(self);
+            local.spawn_local(async move { task.work().await })
+        };
+        let tasks: Vec<_> = (0..self.orders.tasks).map(work).collect();
+        let mut kept = Vec::new();
+        for task in tasks {
+            kept.extend(local.run_until(task).await??);
+        }
+        Ok(kept)
     }
 
     /// All rounds; what is still held at the end.

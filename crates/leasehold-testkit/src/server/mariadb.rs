@@ -43,8 +43,9 @@ pub(super) fn prepare(folder: &Path, extras: &Extras) -> Result<(), ServerError>
     command.arg("--no-defaults").arg(format!("--datadir={}", folder.join("data").display()));
     command.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
     command.args(["--skip-name-resolve", "--innodb-flush-log-at-trx-commit=0"]);
-    // Servers that start clear what they find where their temporary tables are.
-    command.current_dir(folder).env("TMPDIR", folder);
+    // As below: another that starts would clear what this one has there.
+    command.arg(format!("--tmpdir={}", folder.display()));
+    command.current_dir(folder);
     run_as(USER, &mut command)?;
     finish(command, "mariadb-install-db")
 }

@@ -109,6 +109,25 @@ impl Pair {
         self.until("the copy has everything", Self::has_caught_up)
     }
 
+    /// From now on the copy hears nothing of what the primary does. A copy that
+    /// is only stopped finds the rest in its socket later.
+    ///
+    /// # Errors
+    ///
+    /// When it goes on following.
+    pub fn sever(&self) -> Result<(), ServerError> {
+        match self.family {
+            Family::Mariadb => self.copy.sql("STOP SLAVE").map(drop),
+            Family::Postgres => {
+                self.copy.sql("ALTER SYSTEM SET primary_conninfo = ''")?;
+                self.copy.sql("SELECT pg_reload_conf()")?;
+                self.until("the standby is cut off", |pair| {
+                    Ok(pair.primary.sql("SELECT count(*) FROM pg_stat_replication")? == "0")
+                })
+            }
+        }
+    }
+
     /// Makes the copy take writes, whatever the primary does.
     ///
     /// # Errors

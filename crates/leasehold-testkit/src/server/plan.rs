@@ -34,6 +34,7 @@ enum Kind {
 pub struct Plan {
     kind: Kind,
     args: Vec<String>,
+    env: Vec<(String, String)>,
     extras: Extras,
     /// The port of the server that this one stands before or copies.
     source: Option<u16>,
@@ -120,7 +121,7 @@ impl Plan {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { kind, args: Vec::new(), extras: Extras::default(), source: None }
+        Self { kind, args: Vec::new(), env: Vec::new(), extras: Extras::default(), source: None }
     }
 
     /// A PostgreSQL that trusts loopback clients and skips fsync.
@@ -163,6 +164,16 @@ impl Plan {
         I::Item: Into<String>,
     {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets variables of the server's environment.
+    #[must_use]
+    pub fn env<I>(mut self, variables: I) -> Self
+    where
+        I: IntoIterator<Item = (String, String)>,
+    {
+        self.env.extend(variables);
         self
     }
 
@@ -240,7 +251,8 @@ impl Plan {
             Kind::Mariadb => mariadb::command(folder, ports[0], &self.extras)?,
             Kind::Etcd => etcd_command(folder, ports[0], ports[1])?,
         };
-        command.args(&self.args).current_dir(folder).stdin(Stdio::null());
+        command.args(&self.args).envs(self.env.clone());
+        command.current_dir(folder).stdin(Stdio::null());
         Ok(command)
     }
 

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use leasehold::{Guard, Locks, Standing};
+use leasehold_testkit::contest::{Contest, NAMES};
 use leasehold_testkit::proxy::{Fault, FaultProxy, Way};
 use leasehold_testkit::server::{Fleet, Server, ask};
 use leasehold_testkit::{Register, check};
 use tempfile::TempDir;
 
-use super::contest::{Contest, NAMES};
 use super::{BOUND, Checked, LONG, proxy, until};
 
 /// R6, R7, R15: clients contend over a failover. What the successor never

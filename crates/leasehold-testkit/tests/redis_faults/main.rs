@@ -26,7 +26,6 @@
 #![allow(clippy::disallowed_methods)]
 
 mod acl;
-mod contest;
 mod failover;
 mod loss;
 mod names;
@@ -35,32 +34,9 @@ mod refusals;
 mod slots;
 mod storm;
 
-use std::time::{Duration, Instant};
-
+use leasehold_testkit::contest::{BOUND, Checked, LONG, until};
 use leasehold_testkit::proxy::FaultProxy;
 use leasehold_testkit::server::{Server, ServerError, ask};
-
-type Checked<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
-
-/// A bound for what will happen; no test passes by waiting it out.
-const BOUND: Duration = Duration::from_secs(60);
-/// Outlasts every fault here: whoever is waited for this long is stuck.
-const LONG: Duration = Duration::from_secs(600);
-
-/// Waits for what must come.
-async fn until<F>(what: &str, mut done: impl FnMut() -> F) -> Checked
-where
-    F: Future<Output = Checked<bool>>,
-{
-    let end = Instant::now() + BOUND;
-    while !done().await? {
-        if Instant::now() > end {
-            return Err(format!("it never happened: {what}").into());
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    Ok(())
-}
 
 /// A field of `INFO`, as a number; 0 if it is not there.
 fn info(server: &Server, section: &str, field: &str) -> Result<u64, ServerError> {

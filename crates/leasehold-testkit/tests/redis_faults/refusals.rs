@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::{ErrorKind, Locks};
+use leasehold_testkit::contest::Contest;
 use leasehold_testkit::server::{Fleet, Plan, Server, ask};
 
-use super::contest::Contest;
 use super::{BOUND, Checked, LONG, until};
 
 /// One client that gives up at once, and one that does not.

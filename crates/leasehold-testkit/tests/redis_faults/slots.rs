@@ -1,9 +1,9 @@
 //! Slots on the move.
 
 use leasehold_testkit::check;
+use leasehold_testkit::contest::{Contest, NAMES};
 use leasehold_testkit::server::{Fleet, Server, ask};
 
-use super::contest::{Contest, NAMES};
 use super::{Checked, until};
 
 /// R10: a slot moves to another server while clients contend for a name in it.

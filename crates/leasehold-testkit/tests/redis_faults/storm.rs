@@ -3,45 +3,21 @@
 use std::time::Duration;
 
 use leasehold_testkit::check;
+use leasehold_testkit::contest::{Contest, NAMES};
 use leasehold_testkit::history::{History, Recorder};
 use leasehold_testkit::holder::{Holder, Orders};
 use leasehold_testkit::proxy::{Fault, Way};
 use leasehold_testkit::server::{Plan, Server, ask};
 
-use super::contest::{Contest, NAMES};
 use super::{BOUND, Checked, LONG, info, proxy};
 
 /// Waiters keep at it whatever happens.
 const PATIENT: &str = "retry=forever:20ms";
 /// For leases that nobody may be left to release.
 const SHORT: Duration = Duration::from_secs(3);
-/// How many rounds everybody shall have had under the storm.
-const ROUNDS: u32 = 15;
 
 fn url(server: &Server) -> String {
     format!("{}?{PATIENT}", server.url())
-}
-
-/// Shakes the server until everybody has had enough rounds, and at least so
-/// many times.
-async fn shake(
-    contest: &Contest,
-    times: u32,
-    every: Duration,
-    mut fault: impl FnMut() -> Checked,
-) -> Checked {
-    let end = std::time::Instant::now() + BOUND;
-    let mut shaken = 0;
-    while shaken < times || contest.rounds() < ROUNDS {
-        if contest.complaint().is_some() || std::time::Instant::now() > end {
-            break;
-        }
-        fault()?;
-        shaken += 1;
-        tokio::time::sleep(every).await;
-    }
-    assert!(shaken >= times, "the fault did not bite");
-    Ok(())
 }
 
 /// No client has left a connection or a subscription.
@@ -61,7 +37,7 @@ async fn scripts_forgotten_every_10_ms_are_nobodys_problem() -> Checked {
     // Without a retry: it must not even be needed.
     let contest = Contest::start(&format!("{}?retry=none", server.url())).await?;
     let flush = || ask(&server, &["SCRIPT", "FLUSH"]).map(drop).map_err(Into::into);
-    shake(&contest, 100, Duration::from_millis(10), flush).await?;
+    contest.shake(100, Duration::from_millis(10), flush).await?;
     check::all(&contest.end().await?)?;
     assert!(ask(&server, &["INFO", "errorstats"])?.contains("errorstat_NOSCRIPT"));
     is_left_clean(&server)
@@ -78,7 +54,7 @@ async fn connections_killed_every_50_ms_keep_nobody_out() -> Checked {
         Ok(())
     };
     let before = info(&server, "stats", "total_connections_received")?;
-    shake(&contest, 40, Duration::from_millis(50), kill).await?;
+    contest.shake(40, Duration::from_millis(50), kill).await?;
     let after = info(&server, "stats", "total_connections_received")?;
     assert!(after > before + 200, "hardly anyone had to come back: {before} {after}");
     check::all(&contest.end().await?)?;
@@ -103,7 +79,7 @@ async fn processes_killed_amid_killed_connections_block_nobody_for_long() -> Che
     }
     let kill = || ask(&server, &["CLIENT", "KILL", "TYPE", "normal"]).map(drop).map_err(Into::into);
     for mut holder in holders {
-        shake(&contest, 5, Duration::from_millis(50), kill).await?;
+        contest.shake(5, Duration::from_millis(50), kill).await?;
         recorder.kill(holder.pid());
         holder.kill()?;
     }
@@ -125,7 +101,7 @@ async fn lost_replies_lock_nobody_out() -> Checked {
         proxy.heal();
         Ok(())
     };
-    shake(&contest, 30, Duration::from_millis(50), lose).await?;
+    contest.shake(30, Duration::from_millis(50), lose).await?;
     check::all(&contest.end().await?)?;
     is_left_clean(&server)
 }

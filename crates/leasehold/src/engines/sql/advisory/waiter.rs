@@ -12,7 +12,7 @@ use super::desk::Hold;
 use super::post::Post;
 use crate::claim::{LeaseId, Ticket};
 use crate::clock::Moment;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The longest that one call waits; then it calls again. Never -1, which one
 /// family takes for ever and the other for an error.
@@ -77,6 +77,10 @@ impl Waiter {
     }
 }
 
+fn stopped() -> Error {
+    Error::new(ErrorKind::Unavailable, "the server stopped the wait; try again")
+}
+
 struct Wait {
     inner: Arc<Inner>,
     waiter: Arc<Waiter>,
@@ -133,7 +137,11 @@ impl Wait {
             answer = &mut call => {
                 let answer = answer?;
                 let said = answer.rows.first().map_or(Ok(None), |row| row.maybe_int(0))?;
-                Ok(Some(said != Some(0)))
+                match (self.inner.link.dialect(), said) {
+                    // Neither yes nor no: somebody stopped it at the server.
+                    (Dialect::Mysql, None) => Err(stopped()),
+                    _ => Ok(Some(said != Some(0))),
+                }
             }
             () = self.waiter.stop.notified() => {
                 self.inner.within(cancel).await;

@@ -1,7 +1,7 @@
 //! Finds the server that takes writes, again and again.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub(super) struct Dialer {
     pooled: Mutex<Option<bool>>,
     /// Whether more than one server took writes when it was last looked for.
     rivals: AtomicBool,
+    /// How often a shared connection broke.
+    breaks: AtomicU64,
     /// Which server that was.
     chosen: watch::Sender<Option<Address>>,
 }
@@ -37,7 +39,7 @@ impl Dialer {
     pub(super) fn new(settings: Settings, clock: Clock) -> Self {
         let pooled = Mutex::new(settings.pooler);
         let (rivals, chosen) = (AtomicBool::new(false), watch::Sender::new(None));
-        Self { settings, clock, pooled, rivals, chosen }
+        Self { settings, clock, pooled, rivals, breaks: AtomicU64::new(0), chosen }
     }
 
     /// A connection to the server that takes writes.
@@ -71,6 +73,16 @@ impl Dialer {
     /// Whether more than one server took writes when it was last looked for.
     pub(super) fn has_rivals(&self) -> bool {
         self.rivals.load(Ordering::Relaxed)
+    }
+
+    /// How often a shared connection broke so far.
+    pub(super) fn breaks(&self) -> u64 {
+        self.breaks.load(Ordering::Acquire)
+    }
+
+    /// One broke; said before another takes its place.
+    pub(super) fn note_break(&self) {
+        self.breaks.fetch_add(1, Ordering::Release);
     }
 
     /// Looks whether this is still the server to use, where there are others.

@@ -186,6 +186,7 @@ impl Keeper {
             () = look_after(&self.dialer, &wire) => {}
             () = self.survey() => {}
         }
+        self.dialer.note_break();
         self.state.send_replace(State::Down(None));
         wire.close();
         self.tell(false);

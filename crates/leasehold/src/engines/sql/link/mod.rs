@@ -150,6 +150,12 @@ impl Link {
         self.0.dialer.has_rivals()
     }
 
+    /// How often a shared connection broke. The next may lead to a server that
+    /// never heard of what was done on the last.
+    pub(super) fn breaks(&self) -> u64 {
+        self.0.dialer.breaks()
+    }
+
     /// How long a statement may take to be answered.
     pub(super) fn timeout(&self) -> Duration {
         self.0.dialer.settings.timeout

@@ -89,6 +89,8 @@ struct Inner {
     client: ClientId,
     mine: Mine,
     tickets: Tickets,
+    /// How often connections had broken when we last renewed.
+    breaks: AtomicU64,
     turns: Turns,
     tides: Tides,
     ghosts: Ghosts,
@@ -135,6 +137,7 @@ impl Table {
             client: session::fresh_id(),
             mine: Mine::default(),
             tickets: Tickets::default(),
+            breaks: AtomicU64::new(0),
             turns: Turns::default(),
             tides: Tides::default(),
             ghosts: Ghosts::default(),

@@ -1,6 +1,7 @@
 //! Keeping tickets alive: one row for all that share a session.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Inner;
@@ -21,6 +22,7 @@ impl Inner {
         if refreshes.is_empty() {
             return Vec::new();
         }
+        self.doubt_after_a_break();
         let left = self.extend_all(&refreshes).await;
         let lost = self.losses().await.unwrap_or_default();
         let still = self.still_queued(&refreshes).await.unwrap_or_default();
@@ -40,6 +42,15 @@ impl Inner {
             answers.push(answer.unwrap_or_else(Renewal::Unknown));
         }
         answers
+    }
+
+    /// A session may be known to a server that never heard of a lease: a copy
+    /// that took over and was late.
+    fn doubt_after_a_break(&self) {
+        let breaks = self.link.breaks();
+        if self.breaks.swap(breaks, Ordering::Relaxed) != breaks {
+            self.tickets.doubt();
+        }
     }
 
     /// Extends every session that our tickets live by, once.

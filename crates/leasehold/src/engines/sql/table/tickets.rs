@@ -38,6 +38,8 @@ enum Phase {
         predecessor: Predecessor,
     },
     Held,
+    /// The same, unless the server that said so was replaced since.
+    Doubted,
 }
 
 /// What a waiter knows of its name.
@@ -188,7 +190,7 @@ impl Tickets {
                 Seen::Granted { fence, predecessor }
             }
             Phase::Queued(outlook) => Seen::Waiting(Arc::clone(&entry.bell), outlook),
-            Phase::Asked | Phase::Look | Phase::Held => Seen::Look,
+            Phase::Asked | Phase::Look | Phase::Held | Phase::Doubted => Seen::Look,
         }
     }
 
@@ -200,6 +202,13 @@ impl Tickets {
             *known = outlook;
             entry.bell.notify_one();
         }
+    }
+
+    /// What is known to be held has to be asked for again, by name.
+    pub(super) fn doubt(&self) {
+        let mut map = self.map();
+        let held = map.values_mut().filter(|entry| entry.phase == Phase::Held);
+        held.for_each(|entry| entry.phase = Phase::Doubted);
     }
 
     /// Forgets everything; all waits end.

@@ -1,28 +1,58 @@
 //! Clients that contend for a few names, each with a fenced register behind it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold::{Guard, Locks, Mutex, Released};
-use leasehold_testkit::check;
-use leasehold_testkit::history::{History, Mode, Outcome, Recorder, Term};
-use leasehold_testkit::register::Register;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::{BOUND, Checked, LONG, until};
+use crate::check;
+use crate::history::{History, Mode, Outcome, Recorder, Term};
+use crate::register::Register;
+
+/// Whether it went well.
+pub type Checked<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// A bound for what will happen; no test passes by waiting it out.
+pub const BOUND: Duration = Duration::from_secs(60);
+/// Outlasts every fault: whoever is waited for this long is stuck.
+pub const LONG: Duration = Duration::from_secs(600);
 
 /// In a cluster they are of different shards.
-pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
+pub const NAMES: [&str; 3] = ["a", "b", "c"];
 const CLIENTS: usize = 3;
 /// Tasks of one client for one name: one waits at the server while another
 /// holds.
 const TASKS: usize = 2;
 
+/// How many rounds everybody shall have had under a storm.
+const ROUNDS: u32 = 15;
+
+/// Waits for what must come.
+///
+/// # Errors
+///
+/// When it does not come in time, or the look for it fails.
+pub async fn until<F>(what: &str, mut done: impl FnMut() -> F) -> Checked
+where
+    F: Future<Output = Checked<bool>>,
+{
+    let end = Instant::now() + BOUND;
+    while !done().await? {
+        if Instant::now() > end {
+            return Err(format!("it never happened: {what}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
 /// A contest under way.
-pub(crate) struct Contest {
+#[derive(Debug)]
+pub struct Contest {
     clients: Vec<Locks>,
     workers: Vec<Worker>,
     stop: Arc<AtomicBool>,
@@ -31,6 +61,7 @@ pub(crate) struct Contest {
 }
 
 /// One task that locks, works and releases again and again.
+#[derive(Debug)]
 struct Worker {
     rounds: Arc<AtomicU32>,
     task: JoinHandle<()>,
@@ -39,12 +70,20 @@ struct Worker {
 impl Contest {
     /// With leases that outlast it, so that whoever is left behind blocks a name
     /// for all to see.
-    pub(crate) async fn start(url: &str) -> Checked<Self> {
+    ///
+    /// # Errors
+    ///
+    /// When a client cannot be opened.
+    pub async fn start(url: &str) -> Checked<Self> {
         Self::start_with(url, LONG).await
     }
 
     /// With leases of this ttl.
-    pub(crate) async fn start_with(url: &str, ttl: Duration) -> Checked<Self> {
+    ///
+    /// # Errors
+    ///
+    /// When a client cannot be opened.
+    pub async fn start_with(url: &str, ttl: Duration) -> Checked<Self> {
         let folder = TempDir::new()?;
         let (stop, complaint) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let (mut clients, mut workers) = (Vec::new(), Vec::new());
@@ -60,28 +99,37 @@ impl Contest {
     }
 
     /// Where a name's register is, for processes that take part.
-    pub(crate) fn register(&self, name: &str) -> std::path::PathBuf {
+    #[must_use]
+    pub fn register(&self, name: &str) -> PathBuf {
         register(self.folder.path(), name)
     }
 
-    pub(crate) fn history(&self) -> std::path::PathBuf {
+    /// Where it is told what happens.
+    #[must_use]
+    pub fn history(&self) -> PathBuf {
         history(self.folder.path())
     }
 
     /// The rounds of whoever has had the fewest. All who took part must get in.
-    pub(crate) fn rounds(&self) -> u32 {
+    #[must_use]
+    pub fn rounds(&self) -> u32 {
         let rounds = self.workers.iter().map(|worker| worker.rounds.load(Ordering::Relaxed));
         rounds.min().unwrap_or(0)
     }
 
     /// Why somebody does not take part any more: nobody should stop before it
     /// is told to.
-    pub(crate) fn complaint(&self) -> Option<String> {
+    #[must_use]
+    pub fn complaint(&self) -> Option<String> {
         self.complaint.get().cloned()
     }
 
     /// Waits until everybody has had so many more rounds.
-    pub(crate) async fn proceeds(&self, rounds: u32) -> Checked {
+    ///
+    /// # Errors
+    ///
+    /// When somebody gives up, or does not get in.
+    pub async fn proceeds(&self, rounds: u32) -> Checked {
         let wanted = self.rounds() + rounds;
         let enough = || async {
             match self.complaint() {
@@ -92,9 +140,38 @@ impl Contest {
         until("everybody gets in", enough).await
     }
 
+    /// Does something to the server until everybody has had enough rounds, and
+    /// at least so many times.
+    ///
+    /// # Errors
+    ///
+    /// When the fault cannot be done, or not often enough.
+    pub async fn shake(
+        &self,
+        times: u32,
+        every: Duration,
+        mut fault: impl FnMut() -> Checked,
+    ) -> Checked {
+        let end = Instant::now() + BOUND;
+        let mut shaken = 0;
+        while shaken < times || self.rounds() < ROUNDS {
+            if self.complaint().is_some() || Instant::now() > end {
+                break;
+            }
+            fault()?;
+            shaken += 1;
+            tokio::time::sleep(every).await;
+        }
+        if shaken < times { Err("the fault did not bite".into()) } else { Ok(()) }
+    }
+
     /// Ends it: everybody had turns, no name is left behind, every fence grew
     /// and no register let a late writer in.
-    pub(crate) async fn end(mut self) -> Checked<History> {
+    ///
+    /// # Errors
+    ///
+    /// When one of these is not so.
+    pub async fn end(mut self) -> Checked<History> {
         self.stop.store(true, Ordering::Relaxed);
         for worker in self.workers.drain(..) {
             tokio::time::timeout(BOUND, worker.task).await.map_err(|_| "a worker is stuck")??;
@@ -183,10 +260,10 @@ fn outcome(released: leasehold::Result<Released>) -> Outcome {
     }
 }
 
-fn history(folder: &Path) -> std::path::PathBuf {
+fn history(folder: &Path) -> PathBuf {
     folder.join("history")
 }
 
-fn register(folder: &Path, name: &str) -> std::path::PathBuf {
+fn register(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("register-{name}"))
 }
