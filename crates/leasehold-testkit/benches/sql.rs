@@ -168,7 +168,7 @@ impl Bare {
                 let mut connection = pool.get_conn().await?;
                 let update = format!("{UPDATE}?");
                 let (first, second) = if advisory {
-                    ("SELECT GET_LOCK(?, 0)", "SELECT RELEASE_LOCK(?)")
+                    ("SELECT GET_LOCK(CONCAT('b', ?), 0)", "SELECT RELEASE_LOCK(CONCAT('b', ?))")
                 } else {
                     (update.as_str(), update.as_str())
                 };
