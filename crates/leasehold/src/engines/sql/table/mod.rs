@@ -44,7 +44,7 @@ use self::statements::Statements;
 use self::swap::{Tides, Turns};
 use self::text::Text;
 use self::tickets::Tickets;
-use self::wait::Versions;
+use self::wait::Marks;
 use self::watchman::Wakes;
 use super::checkup;
 use super::link::{Dialect, Link};
@@ -81,7 +81,7 @@ struct Inner {
     watchers: Watchers,
     spaces: Spaces,
     home: Handle,
-    versions: Versions,
+    marks: Marks,
     sweeping: sweep::Statements,
     /// When a verb was last asked for.
     busy_at: AtomicU64,
@@ -131,7 +131,7 @@ impl Table {
             watchers: Watchers::new(&ground),
             spaces: Spaces::default(),
             home: Handle::current(),
-            versions: Versions::new(&ground),
+            marks: Marks::new(&ground),
             sweeping: sweep::Statements::new(&ground),
             busy_at: AtomicU64::new(0),
             client: session::fresh_id(),

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::Inner;
 use super::news::Why;
-use super::page::{int, lease};
+use super::page::{int, key, lease};
 use super::tickets::Outlook;
 use super::wait::NAMES_MAX;
-use crate::claim::{LeaseId, Place, Refresh, Renewal};
+use crate::claim::{LeaseId, Place, Refresh, Renewal, Ticket};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::error::Result;
@@ -23,6 +23,8 @@ impl Inner {
             return Vec::new();
         }
         self.doubt_after_a_break();
+        // Those that stay in doubt are asked for one by one.
+        let _ = self.clear_doubts(&refreshes).await;
         let left = self.extend_all(&refreshes).await;
         let lost = self.losses().await.unwrap_or_default();
         let still = self.still_queued(&refreshes).await.unwrap_or_default();
@@ -53,6 +55,21 @@ impl Inner {
         }
     }
 
+    /// Names that say whose they are leave no doubt: one statement for many.
+    async fn clear_doubts(&self, refreshes: &[Refresh]) -> Result<()> {
+        let tickets = refreshes.iter().map(|refresh| &refresh.ticket);
+        let doubted: Vec<_> = tickets.filter(|it| self.tickets.is_doubted(it.id)).collect();
+        for some in doubted.chunks(NAMES_MAX) {
+            let marks = self.marks_of(some.iter().map(|ticket| &ticket.name)).await?;
+            let ours = |ticket: &&&Ticket| {
+                let mark = marks.get(&ticket.name);
+                mark.is_some_and(|mark| mark.lease.as_ref() == Some(&key(ticket.id)))
+            };
+            some.iter().filter(ours).for_each(|ticket| self.tickets.trust(ticket.id));
+        }
+        Ok(())
+    }
+
     /// Extends every session that our tickets live by, once.
     async fn extend_all(&self, refreshes: &[Refresh]) -> HashMap<SessionId, Left> {
         let mut longest: HashMap<SessionId, (Duration, Duration)> = HashMap::new();
@@ -78,10 +95,10 @@ impl Inner {
         let waiting: Vec<_> = waiting.collect();
         let mut still = HashSet::new();
         for some in waiting.chunks(NAMES_MAX) {
-            let versions = self.versions_of(some).await?;
-            let same = some
-                .iter()
-                .filter(|(ticket, outlook)| versions.get(&ticket.name) == Some(&outlook.version));
+            let marks = self.marks_of(some.iter().map(|(ticket, _)| &ticket.name)).await?;
+            let same = some.iter().filter(|(ticket, outlook)| {
+                marks.get(&ticket.name).is_some_and(|mark| mark.version == outlook.version)
+            });
             still.extend(same.map(|(ticket, _)| ticket.id));
         }
         Ok(still)

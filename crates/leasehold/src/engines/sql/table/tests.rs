@@ -87,7 +87,7 @@ async fn names_are_found_by_their_key_alone() {
             (&statements.load, with(vec![1.into()])),
             (&statements.free, with(vec!["x".into(), 1.into()])),
             (&statements.swap, swap),
-            (&table.0.versions.of(1).1, key()),
+            (&table.0.marks.of(1).1, key()),
         ];
         for (text, values) in cases {
             let plan = explained(&table, text, values).await;

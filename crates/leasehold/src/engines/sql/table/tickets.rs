@@ -211,6 +211,17 @@ impl Tickets {
         held.for_each(|entry| entry.phase = Phase::Doubted);
     }
 
+    pub(super) fn is_doubted(&self, id: LeaseId) -> bool {
+        self.map().get(&id).is_some_and(|entry| entry.phase == Phase::Doubted)
+    }
+
+    /// It is held after all.
+    pub(super) fn trust(&self, id: LeaseId) {
+        let mut map = self.map();
+        let doubted = map.get_mut(&id).filter(|entry| entry.phase == Phase::Doubted);
+        doubted.into_iter().for_each(|entry| entry.phase = Phase::Held);
+    }
+
     /// Forgets everything; all waits end.
     pub(super) fn close(&self) {
         let entries = std::mem::take(&mut *self.map());

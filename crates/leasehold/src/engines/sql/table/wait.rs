@@ -21,13 +21,21 @@ pub(super) const NAMES_MAX: usize = 64;
 /// However soon a name may open, nobody looks more often.
 const BREATH: Duration = Duration::from_millis(1);
 
-/// How to read the versions of some names.
+/// How to read the marks of some names.
 #[derive(Debug)]
-pub(super) struct Versions([(usize, Text); 3]);
+pub(super) struct Marks([(usize, Text); 3]);
 
-impl Versions {
+/// What tells whether a name is as it was, without reading all of it.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) version: i64,
+    /// Who holds it alone.
+    pub(super) lease: Option<String>,
+}
+
+impl Marks {
     pub(super) fn new(ground: &Ground) -> Self {
-        Self(NAMES.map(|size| (size, versions(ground, size))))
+        Self(NAMES.map(|size| (size, marks(ground, size))))
     }
 
     pub(super) fn of(&self, count: usize) -> &(usize, Text) {
@@ -35,10 +43,10 @@ impl Versions {
     }
 }
 
-fn versions(ground: &Ground, size: usize) -> Text {
+fn marks(ground: &Ground, size: usize) -> Text {
     let pairs: Vec<_> = (0..size).map(|at| format!("(${}, ${})", 2 * at + 1, 2 * at + 2)).collect();
     let sql = format!(
-        "SELECT namespace, name, version FROM {{names}} WHERE (namespace, name) IN ({})",
+        "SELECT namespace, name, version, lease FROM {{names}} WHERE (namespace, name) IN ({})",
         pairs.join(", ")
     );
     Text::new(ground, &sql)
@@ -74,9 +82,9 @@ impl Inner {
     pub(super) async fn look_around(&self) -> Result<bool> {
         let mut changed = false;
         for some in self.tickets.waiting().chunks(NAMES_MAX) {
-            let versions = self.versions_of(some).await?;
+            let marks = self.marks_of(some.iter().map(|(ticket, _)| &ticket.name)).await?;
             for (ticket, outlook) in some {
-                if versions.get(&ticket.name) != Some(&outlook.version) {
+                if marks.get(&ticket.name).map(|mark| mark.version) != Some(outlook.version) {
                     changed = true;
                     self.peek(ticket).await?;
                 }
@@ -85,18 +93,22 @@ impl Inner {
         Ok(changed)
     }
 
-    pub(super) async fn versions_of(
+    /// The marks of at most [`NAMES_MAX`] names: one statement.
+    pub(super) async fn marks_of<'a>(
         &self,
-        some: &[(Ticket, Outlook)],
-    ) -> Result<HashMap<Name, i64>> {
-        let mut names: Vec<_> = some.iter().map(|(ticket, _)| &ticket.name).collect();
+        names: impl Iterator<Item = &'a Name> + Send,
+    ) -> Result<HashMap<Name, Mark>> {
+        let mut names: Vec<_> = names.collect();
         names.sort_unstable();
         names.dedup();
-        let (size, text) = self.versions.of(names.len());
+        let (size, text) = self.marks.of(names.len());
         // The last one fills the places that are left.
         let filled = (0..*size).filter_map(|at| names.get(at).or(names.last()));
         let reply = self.run(text, filled.flat_map(|name| self.key(name)).collect()).await?;
-        let read = |row| Ok((self.full_name(row, 0)?, row.int(2)?));
+        let read = |row: &Row| {
+            let lease = row.maybe_text(3)?.map(Into::into);
+            Ok((self.full_name(row, 0)?, Mark { version: row.int(2)?, lease }))
+        };
         reply.rows.iter().map(read).collect()
     }
 
