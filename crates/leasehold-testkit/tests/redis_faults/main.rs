@@ -26,6 +26,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod acl;
+mod crowd;
 mod failover;
 mod loss;
 mod names;
