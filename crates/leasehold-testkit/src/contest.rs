@@ -50,6 +50,24 @@ where
     Ok(())
 }
 
+/// A register lets the second in and, from then on, not the first.
+///
+/// # Errors
+///
+/// When the register cannot be used, or what it saw was out of order.
+///
+/// # Panics
+///
+/// When it let the wrong one in.
+pub fn is_guarded(first: &Guard, second: &Guard) -> Checked {
+    let folder = TempDir::new()?;
+    let register = Register::open(folder.path().join("register"))?;
+    assert!(register.write(first.fence(), 0, 1)?);
+    assert!(register.write(second.fence(), 1, 2)?, "the new holder was refused");
+    assert!(!register.write(first.fence(), 1, 3)?, "the old holder was let in");
+    Ok(check::register(&register.accesses()?)?)
+}
+
 /// A contest under way.
 #[derive(Debug)]
 pub struct Contest {

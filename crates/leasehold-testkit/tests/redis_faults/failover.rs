@@ -4,11 +4,9 @@
 use std::time::Duration;
 
 use leasehold::{Guard, Locks, Standing};
-use leasehold_testkit::contest::{Contest, NAMES};
+use leasehold_testkit::contest::{Contest, NAMES, is_guarded};
 use leasehold_testkit::proxy::{Fault, FaultProxy, Way};
 use leasehold_testkit::server::{Fleet, Server, ask};
-use leasehold_testkit::{Register, check};
-use tempfile::TempDir;
 
 use super::{BOUND, Checked, LONG, proxy, until};
 
@@ -125,15 +123,6 @@ async fn a_lock_that_was_not_replicated_is_lost_and_the_fence_guards() -> Checke
     let second = two.mutex("n").ttl(LONG).lock().within(BOUND).await?;
     is_lost(&first).await?;
     is_guarded(&first, &second)
-}
-
-fn is_guarded(first: &Guard, second: &Guard) -> Checked {
-    let folder = TempDir::new()?;
-    let register = Register::open(folder.path().join("register"))?;
-    assert!(register.write(first.fence(), 0, 1)?);
-    assert!(register.write(second.fence(), 1, 2)?, "the new holder was refused");
-    assert!(!register.write(first.fence(), 1, 3)?, "the old holder was let in");
-    Ok(check::register(&register.accesses()?)?)
 }
 
 /// R15: the primary was cut off and replaced, but lives. Whoever still talks to

@@ -45,10 +45,8 @@ mod zones;
 
 use leasehold::Guard;
 use leasehold::sql::Dialect;
-use leasehold_testkit::contest::{BOUND, Checked, LONG, until};
+use leasehold_testkit::contest::{BOUND, Checked, LONG, is_guarded, until};
 use leasehold_testkit::server::{Plan, Server, tell};
-use leasehold_testkit::{Register, check};
-use tempfile::TempDir;
 
 /// A database, and a way to it that knows nothing of leases.
 struct Database {
@@ -118,16 +116,6 @@ impl Database {
     async fn is_left_clean(&self) -> Checked {
         until("no connection is left", || async { Ok(self.connections()? == 0) }).await
     }
-}
-
-/// A register lets the second in and, from then on, not the first.
-fn is_guarded(first: &Guard, second: &Guard) -> Checked {
-    let folder = TempDir::new()?;
-    let register = Register::open(folder.path().join("register"))?;
-    assert!(register.write(first.fence(), 0, 1)?);
-    assert!(register.write(second.fence(), 1, 2)?, "the new holder was refused");
-    assert!(!register.write(first.fence(), 1, 3)?, "the old holder was let in");
-    Ok(check::register(&register.accesses()?)?)
 }
 
 /// Waits until a guard says that it is lost.

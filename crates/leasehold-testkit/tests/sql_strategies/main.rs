@@ -8,19 +8,11 @@ mod advisory;
 mod transaction;
 mod unique;
 
-use std::time::{Duration, Instant};
-
 use leasehold::sql::Dialect;
 use leasehold_testkit::Server;
+use leasehold_testkit::contest::{BOUND, Checked, LONG, until};
 use mysql_async::prelude::Queryable;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
-
-type Checked<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
-
-/// A bound for what will happen; no test passes by waiting it out.
-const BOUND: Duration = Duration::from_secs(60);
-/// Outlasts every test here.
-const LONG: Duration = Duration::from_secs(600);
 
 /// A database, and a way to it that knows nothing of leases.
 struct Database {
@@ -81,19 +73,4 @@ impl Database {
     async fn conn(&self) -> Checked<mysql_async::Conn> {
         Ok(mysql_async::Conn::new(mysql_async::Opts::from_url(&self.server.url())?).await?)
     }
-}
-
-/// Waits for what must come.
-async fn until<F>(what: &str, mut done: impl FnMut() -> F) -> Checked
-where
-    F: Future<Output = Checked<bool>>,
-{
-    let end = Instant::now() + BOUND;
-    while !done().await? {
-        if Instant::now() > end {
-            return Err(format!("it never happened: {what}").into());
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    Ok(())
 }

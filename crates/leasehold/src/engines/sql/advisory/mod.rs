@@ -85,11 +85,7 @@ fn check(link: &Link, options: &Options) -> Result<()> {
 
 /// Leases end with their connection: nothing outlives a restart of the server.
 fn profile(link: &Link, sequence: bool) -> Profile {
-    let scheme = match link.dialect() {
-        Dialect::Postgres => "postgres",
-        Dialect::Mysql => "mysql",
-    };
-    let mut profile = Profile::new(scheme, link.endpoint());
+    let mut profile = Profile::new(link.dialect().word(), link.endpoint());
     profile.reach = Reach::Network;
     profile.liveness = Liveness::Connection;
     profile.wake = WakeUp::Push;

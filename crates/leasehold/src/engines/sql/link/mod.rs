@@ -49,7 +49,8 @@ impl Dialect {
         if scheme.starts_with("postgres") { Self::Postgres } else { Self::Mysql }
     }
 
-    const fn word(self) -> &'static str {
+    /// The scheme.
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
             Self::Mysql => "mysql",

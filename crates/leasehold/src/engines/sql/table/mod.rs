@@ -154,11 +154,7 @@ impl Table {
 }
 
 fn promises(link: &Link, wakes: Wakes, survives: Survives) -> Profile {
-    let scheme = match link.dialect() {
-        Dialect::Postgres => "postgres",
-        Dialect::Mysql => "mysql",
-    };
-    let mut profile = Profile::new(scheme, link.endpoint());
+    let mut profile = Profile::new(link.dialect().word(), link.endpoint());
     profile.grants = Grants::Counted;
     profile.fencing = Fencing::Strict;
     profile.order = Order::Fifo;

@@ -20,7 +20,7 @@ use self::options::Form;
 use self::survey::Survey;
 use self::texts::Texts;
 use super::checkup;
-use super::link::{Dialect, Link};
+use super::link::Link;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Reach, Survives};
@@ -53,11 +53,7 @@ pub(in crate::engines::sql) async fn open(
 
 /// What the rows promise: they outlive a restart, have no fence and no queue.
 fn profile(link: &Link, form: &Form, survey: &Survey) -> Profile {
-    let scheme = match link.dialect() {
-        Dialect::Postgres => "postgres",
-        Dialect::Mysql => "mysql",
-    };
-    let mut profile = Profile::new(scheme, link.endpoint());
+    let mut profile = Profile::new(link.dialect().word(), link.endpoint());
     profile.reach = Reach::Network;
     profile.survives = Survives::Restart;
     profile.cost = Cost::ONE_TRIP;
