@@ -69,14 +69,16 @@ fn library_features() -> Result<Vec<String>, String> {
     if features.is_empty() { Err("the library has no features".to_owned()) } else { Ok(features) }
 }
 
-/// The names in `[features]`, without `default`, which is checked by itself.
+/// The names in `[features]`, without `default`, which is checked by itself, and
+/// without what only other features turn on.
 fn features(manifest: &str) -> Vec<String> {
     let lines = manifest.lines().map(str::trim);
     let table = lines.skip_while(|line| *line != "[features]").skip(1);
     let table = table.take_while(|line| !line.starts_with('['));
     // The lines of a list over several lines have no name before a `=`.
     let names = table.filter_map(|line| line.split_once('=')).map(|(name, _)| name.trim());
-    names.filter(|name| is_name(name) && *name != "default").map(str::to_owned).collect()
+    let chosen = |name: &&str| is_name(name) && *name != "default" && !name.starts_with('_');
+    names.filter(chosen).map(str::to_owned).collect()
 }
 
 fn is_name(text: &str) -> bool {

@@ -10,7 +10,7 @@ pub(crate) struct Url {
     /// What stands between the scheme and the options.
     pub(crate) rest: String,
     /// The same, not decoded: where a part of it may contain its separators.
-    #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+    #[cfg(feature = "_server")]
     pub(crate) raw: String,
     pub(crate) options: Options,
 }
@@ -25,7 +25,7 @@ impl Url {
         Ok(Self {
             scheme: scheme.to_ascii_lowercase(),
             rest: decode(rest)?,
-            #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+            #[cfg(feature = "_server")]
             raw: rest.to_owned(),
             options,
         })
@@ -59,7 +59,7 @@ impl Options {
     }
 
     /// A time span: a number with `ms`, `s`, `m` or `h`.
-    #[cfg(any(feature = "sqlite", feature = "redis", feature = "postgres", feature = "mysql"))]
+    #[cfg(any(feature = "sqlite", feature = "_server"))]
     pub(crate) fn duration(&self, key: &str) -> Result<Option<Duration>> {
         let Some(text) = self.get(key)? else { return Ok(None) };
         let wrong =
@@ -78,7 +78,7 @@ impl Options {
     }
 
     /// A number from 1 on.
-    #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+    #[cfg(feature = "_server")]
     pub(crate) fn number<T: std::str::FromStr + PartialOrd + From<u8>>(
         &self,
         key: &str,
@@ -116,7 +116,7 @@ pub(crate) fn span(text: &str) -> Option<Duration> {
 }
 
 /// `host`, `host:port`, `[::1]` or `[::1]:port`; the host decoded.
-#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_server")]
 pub(crate) fn host_and_port(text: &str, otherwise: u16) -> Option<(String, u16)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

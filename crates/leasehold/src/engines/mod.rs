@@ -1,7 +1,11 @@
 //! The engines, one row each.
 
+#[cfg(any(feature = "zookeeper", feature = "etcd"))]
+mod consensus;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod feed;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_server")]
 mod health;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
@@ -11,10 +15,12 @@ mod redis;
 mod schema;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod sql;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_server")]
 mod tempo;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+#[cfg(feature = "_server")]
 mod tls;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use schema::schema;
 
@@ -63,7 +69,14 @@ const SERVER_OPTIONS: &[&str] = &[
     "owner",
 ];
 
-static TABLE: [Row; 6] = [
+static TABLE: [Row; 8] = [
+    Row {
+        scheme: "etcd",
+        ways: &["etcds"],
+        built: cfg!(feature = "etcd"),
+        options: &["connect", "timeout", "root", "names", "ca", "cert", "cert_key"],
+        open: open_etcd,
+    },
     Row { scheme: "memory", ways: &[], built: true, options: &[], open: open_memory },
     Row {
         scheme: "mysql",
@@ -125,6 +138,16 @@ static TABLE: [Row; 6] = [
         built: cfg!(feature = "sqlite"),
         options: &["busy", "poll", "create_parent"],
         open: open_sqlite,
+    },
+    Row {
+        scheme: "zookeeper",
+        ways: &["zookeepers"],
+        built: cfg!(feature = "zookeeper"),
+        options: &[
+            "session", "connect", "timeout", "root", "names", "lock", "mutex", "auth", "acl", "ca",
+            "cert", "cert_key",
+        ],
+        open: open_zookeeper,
     },
 ];
 
@@ -224,4 +247,24 @@ fn open_postgres(url: Url) -> Opened {
 #[cfg(not(feature = "postgres"))]
 fn open_postgres(_: Url) -> Opened {
     Box::pin(std::future::ready(Err(not_built("postgres"))))
+}
+
+#[cfg(feature = "zookeeper")]
+fn open_zookeeper(url: Url) -> Opened {
+    Box::pin(async move { zookeeper::open(&url, Clock::System).await })
+}
+
+#[cfg(not(feature = "zookeeper"))]
+fn open_zookeeper(_: Url) -> Opened {
+    Box::pin(std::future::ready(Err(not_built("zookeeper"))))
+}
+
+#[cfg(feature = "etcd")]
+fn open_etcd(url: Url) -> Opened {
+    Box::pin(async move { etcd::open(&url, Clock::System).await })
+}
+
+#[cfg(not(feature = "etcd"))]
+fn open_etcd(_: Url) -> Opened {
+    Box::pin(std::future::ready(Err(not_built("etcd"))))
 }

@@ -8,9 +8,9 @@ use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper", feature = "etcd"))]
 use tokio::net::TcpStream;
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper", feature = "etcd"))]
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::error::{Error, Result};
@@ -80,7 +80,7 @@ fn introduce(
     config.map(Arc::new).map_err(refused)
 }
 
-#[cfg(any(feature = "redis", feature = "postgres"))]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper", feature = "etcd"))]
 /// Greets the server. Its certificate must name `host`.
 pub(in crate::engines) async fn wrap(
     config: Arc<ClientConfig>,

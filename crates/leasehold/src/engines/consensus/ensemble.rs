@@ -1,0 +1,268 @@
+//! What a consensus store does for us: sessions, lines of entries, values.
+//!
+//! ZooKeeper and etcd differ in how they are spoken to and in how a key looks.
+//! Everything else about a lock on them is the same, and is written once, above
+//! this trait.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::session::Session;
+use crate::claim::{LeaseId, Mode};
+use crate::engine::{BoxFuture, Bus, Finding, Profile};
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+/// A line: where the claims on a name stand one behind the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engines) struct Line {
+    pub(in crate::engines) name: Name,
+    pub(in crate::engines) part: Part,
+}
+
+/// Which of a name's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::engines) enum Part {
+    /// The only one of a mutex or a read-write lock.
+    Queue,
+    /// Who wants permits: one at a time may ask for them.
+    Door,
+    /// Who has permits; the one at the door may have joined as well.
+    Permits,
+}
+
+/// One entry of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engines) struct Entry {
+    /// Its whole key in the store.
+    pub(in crate::engines) key: Arc<str>,
+    /// Its place: whoever has a smaller one came earlier. Two entries have the
+    /// same only if one holder left them, for writing and for reading.
+    pub(in crate::engines) order: i64,
+    /// Whose it is, if it is one of ours.
+    pub(in crate::engines) id: Option<LeaseId>,
+    /// How it takes the name. `of` is 0 where the store does not tell it.
+    pub(in crate::engines) mode: Mode,
+    /// When it was made, on the store's own scale: grows with every change of
+    /// the store. Always known of one's own entries; others need a look.
+    pub(in crate::engines) fence: Option<u64>,
+    /// What it says about itself, where a listing brings that along.
+    pub(in crate::engines) card: Option<Card>,
+}
+
+/// What an entry says about itself, for people and for `inspect`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::engines) struct Card {
+    pub(in crate::engines) label: Arc<str>,
+    /// How it takes the name, if it says so.
+    pub(in crate::engines) mode: Option<Mode>,
+    pub(in crate::engines) meta: Option<Arc<str>>,
+}
+
+/// Who wants to join a line.
+#[derive(Clone, Debug)]
+pub(in crate::engines) struct Newcomer {
+    pub(in crate::engines) id: LeaseId,
+    /// `Permits` in `Part::Permits`; `Exclusive` at the door.
+    pub(in crate::engines) mode: Mode,
+    pub(in crate::engines) card: Card,
+    /// Writes nothing if anybody is in line, where one request can do that.
+    pub(in crate::engines) only_if_empty: bool,
+    /// An earlier request of this id may have arrived: look for what it left,
+    /// in this session, before adding to it.
+    pub(in crate::engines) again: bool,
+}
+
+/// A line as a newcomer found it, in the same request.
+#[derive(Clone, Debug, Default)]
+pub(in crate::engines) struct Joined {
+    /// Its own entries, with their fences: none if it has not joined. One,
+    /// except where a store has an entry for each permit.
+    pub(in crate::engines) mine: Vec<Entry>,
+    /// The line in order, own entries included. May leave out whom nobody waits
+    /// for: all but the first and the one before ours, if ours is for `Exclusive`
+    /// or `Write`.
+    pub(in crate::engines) line: Vec<Entry>,
+    /// The name is in use as another kind of lock, which this line cannot show.
+    pub(in crate::engines) stranger: Option<Mode>,
+}
+
+/// What became of a watched key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum Change {
+    /// It is gone.
+    Gone,
+    /// Somebody wrote this over its value.
+    Written(Vec<u8>),
+    /// The watch broke: whether anything changed has to be looked up.
+    Doubt,
+}
+
+/// A key that is there, and the news of its next change. Dropped, it is not
+/// watched any more.
+pub(in crate::engines) struct Watched {
+    pub(in crate::engines) card: Card,
+    pub(in crate::engines) fence: u64,
+    /// Resolves once, with the first change after the look.
+    pub(in crate::engines) change: BoxFuture<Change>,
+}
+
+/// A line and the news of its next change: somebody joined or left, or the watch
+/// broke.
+pub(in crate::engines) struct WatchedLine {
+    pub(in crate::engines) line: Vec<Entry>,
+    pub(in crate::engines) change: BoxFuture<()>,
+}
+
+/// A step of a change that happens as a whole or not at all.
+#[derive(Clone, Debug)]
+pub(in crate::engines) enum Step {
+    /// Only if this entry is still there, made at this fence.
+    Check { key: Arc<str>, fence: u64 },
+    /// And it goes. Implies the check.
+    Remove { key: Arc<str>, fence: u64 },
+    /// And this value is written, whatever was there.
+    Put { name: Name, bytes: Vec<u8>, life: Life },
+    /// And this value goes, if it is there.
+    Drop { name: Name },
+}
+
+/// How long a value stays.
+#[derive(Clone, Debug)]
+pub(in crate::engines) enum Life {
+    Forever,
+    For(Duration),
+    /// No longer than this session. That it goes with one lease of the session
+    /// is seen to above.
+    Session(Arc<Session>),
+}
+
+/// A stored value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engines) struct Value {
+    pub(in crate::engines) bytes: Vec<u8>,
+    /// Grows with every change of the store, and is never reused.
+    pub(in crate::engines) version: u64,
+    /// What the store compares in a conditional write.
+    pub(in crate::engines) stamp: i64,
+}
+
+/// What must be there for a value to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum If {
+    Absent,
+    Stamp(i64),
+    Any,
+}
+
+/// A change of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum News {
+    Put(Name, Value),
+    Gone(Name),
+    /// Some were missed.
+    Gap,
+}
+
+/// A consensus store.
+///
+/// Every method ends by itself within the request time-out. Requests that were
+/// sent and not answered fail with an `Unknown` outcome.
+pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
+    fn profile(&self) -> &Profile;
+
+    /// Where `Suspended`, `Reconnected` and `Disconnected` are published: the
+    /// last once no session is left, and `Reconnected` follows it when there is
+    /// one again.
+    fn bus(&self) -> &Bus;
+
+    /// A session that ends at most `ttl` after this client's last sign of life.
+    /// It is kept alive from here on, and shared by all who ask for a like ttl.
+    fn session(&self, ttl: Duration) -> BoxFuture<Result<Arc<Session>>>;
+
+    /// Asks the store, not just one of its servers, for a sign of life now. Done,
+    /// `session.proven()` is not earlier than the call.
+    fn prove(&self, session: Arc<Session>) -> BoxFuture<Result<()>>;
+
+    /// Adds to the end of a line and lists it: one trip.
+    fn join(
+        &self,
+        session: Arc<Session>,
+        line: Line,
+        newcomer: Newcomer,
+    ) -> BoxFuture<Result<Joined>>;
+
+    /// A line in order. With `mine`, as much of it as `join` tells.
+    fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>>;
+
+    /// The same, and the news of its next change.
+    fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>>;
+
+    /// Looks at entries: card and fence of each that is there, in one trip.
+    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Option<(Card, u64)>>>>;
+
+    /// Watches an entry; `None` if it is not there.
+    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>>;
+
+    /// Carries out all steps, or none: `None` if a check failed, otherwise the
+    /// version that the change has.
+    fn change(&self, steps: Vec<Step>) -> BoxFuture<Result<Option<u64>>>;
+
+    /// Makes an entry for writing one for reading, in the same place.
+    /// `None` if it is not there any more.
+    fn downgrade(&self, session: Arc<Session>, entry: Entry) -> BoxFuture<Result<Option<Entry>>>;
+
+    /// Removes what unanswered requests of this id have left in a line, and sees
+    /// to it that none can leave anything later. Whether anything was there.
+    fn withdraw(&self, line: Line, id: LeaseId) -> BoxFuture<Result<bool>>;
+
+    /// The names of a namespace that begin with `prefix` and have lines, after
+    /// `after`, in byte order; at most `most`, and whether there are more.
+    fn names(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+        after: Option<Name>,
+        most: usize,
+    ) -> BoxFuture<Result<(Vec<Name>, bool)>>;
+
+    /// One value; what has expired is not there.
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Value>>>;
+
+    /// Writes a value, or removes it (`bytes: None`), if the condition holds and
+    /// every entry of `while_there` (key and fence) is there: the version of the
+    /// change. `None` if not.
+    fn store(
+        &self,
+        name: Name,
+        condition: If,
+        bytes: Option<Vec<u8>>,
+        life: Life,
+        while_there: Option<(Arc<str>, u64)>,
+    ) -> BoxFuture<Result<Option<u64>>>;
+
+    /// Values whose names begin with `prefix`, from `from` on, in byte order: at
+    /// most `most`, and whether there may be more.
+    fn scan(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+        from: Arc<str>,
+        most: usize,
+    ) -> BoxFuture<Result<(Vec<(Name, Value)>, bool)>>;
+
+    /// Changes of the values whose names begin with `prefix`, in their order, from
+    /// the moment it answers. The channel closes with the store.
+    fn follow(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<News>>>;
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>>;
+
+    fn close(&self) -> BoxFuture<Result<()>>;
+}
