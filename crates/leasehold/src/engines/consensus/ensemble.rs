@@ -126,8 +126,6 @@ pub(in crate::engines) enum Step {
     Remove { key: Arc<str>, fence: u64 },
     /// And this value is written, whatever was there.
     Put { name: Name, bytes: Vec<u8>, life: Life },
-    /// And this value goes, if it is there.
-    Drop { name: Name },
 }
 
 /// How long a value stays.
@@ -135,6 +133,8 @@ pub(in crate::engines) enum Step {
 pub(in crate::engines) enum Life {
     Forever,
     For(Duration),
+    /// As long as the value before, which is there.
+    Keep,
     /// No longer than this session. That it goes with one lease of the session
     /// is seen to above.
     Session(Arc<Session>),
