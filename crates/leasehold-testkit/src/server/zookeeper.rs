@@ -10,7 +10,7 @@ use super::plan::leashed;
 use super::redis::Extras;
 use super::{ServerError, certificates};
 
-const JAVA: Binary = Binary { program: "java", versions: None, package: "zookeeper" };
+const JAVA: Binary = Binary { program: "java", versions: None, package: "default-jre-headless" };
 const JARS: &str = "/usr/share/java";
 /// Its jar names the rest; these are for its log and for TLS.
 const CLASSES: [&str; 4] = ["zookeeper", "slf4j-simple", "netty-codec", "netty-resolver"];
@@ -47,6 +47,11 @@ pub(super) fn prepare(
     extras: &Extras,
     member: Option<&Member>,
 ) -> Result<(), ServerError> {
+    if !Path::new(JARS).join("zookeeper.jar").is_file() {
+        let text = "ZooKeeper is not installed; on Debian or Ubuntu: apt-get install \
+                    libzookeeper-java (`cargo xtask test` does it when it may)";
+        return Err(ServerError(text.into()));
+    }
     fs::create_dir(folder.join("data"))?;
     if let Some(member) = member {
         fs::write(folder.join("data/myid"), member.at.to_string())?;
