@@ -85,6 +85,8 @@ struct Facts {
     look: bool,
     /// How long it is asked to run; grows when it is re-entered for longer.
     ttl: Duration,
+    /// How long it was last told to run, which may be less.
+    told: Duration,
     /// How many guards share it.
     shares: usize,
 }
@@ -113,6 +115,7 @@ impl Hold {
             verb_under_way: false,
             look: false,
             ttl: terms.ttl,
+            told: terms.ttl,
             shares: 1,
         };
         let Ticket { id, name, .. } = ticket;
@@ -369,7 +372,7 @@ impl Hold {
             return Moment::NEVER;
         }
         let facts = self.facts();
-        facts.confirmed.after(facts.ttl / 3)
+        facts.confirmed.after(facts.ttl.min(facts.told) / 3)
     }
 
     /// When to call it lost if nothing is confirmed; a place in a queue just
@@ -429,6 +432,7 @@ impl Facts {
             self.deadline = deadline;
         }
         self.confirmed = self.confirmed.max(sent_at);
+        self.told = ttl;
     }
 
     fn hold(&mut self, fence: u64, predecessor: Predecessor, now: Moment) {
