@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Office;
 use super::ensemble::{Card, Ensemble, Entry, Line, Part, Step};
 use super::line::{fits, holders};
+use super::upkeep::REVOKE;
 use crate::claim::{LeaseId, Mode};
 use crate::engine::{
     Evicted, Eviction, Held, Listing, Loss, Page, Queued, Selector, Status, Target,
@@ -158,19 +159,20 @@ impl<E: Ensemble> Office<E> {
         Ok(Evicted::new(leases))
     }
 
-    /// Tells the holder to leave, waits a moment, then removes what is left.
+    /// Asks the holder to leave; or tells it to, waits a moment, and removes what
+    /// is left.
     async fn take_away(&self, seen: &Seen, eviction: &Eviction) -> Result<bool> {
         let mut found = false;
         for entry in &seen.entries {
             let (key, fence) = (Arc::clone(&entry.key), seen.fence);
-            let bytes = Note::write(eviction);
+            let bytes = if eviction.ask { REVOKE.to_vec() } else { Note::write(eviction) };
             let step = Step::Write { key: Arc::clone(&key), fence, bytes };
-            if self.ensemble.change(vec![step]).await?.is_none() {
-                continue;
+            let written = self.ensemble.change(vec![step]).await?.is_some();
+            found |= written;
+            if written && !eviction.ask {
+                self.wait_for_departure(&key).await?;
+                self.ensemble.change(vec![Step::Remove { key, fence }]).await?;
             }
-            found = true;
-            self.wait_for_departure(&key).await?;
-            self.ensemble.change(vec![Step::Remove { key, fence }]).await?;
         }
         Ok(found)
     }
