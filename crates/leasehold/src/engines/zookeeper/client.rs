@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::chores::Chores;
 use super::connection::{Answer, Connection};
 use super::fault;
 use super::layout::{Layout, above};
@@ -18,6 +19,7 @@ pub(super) struct Client {
     pub(super) terms: Arc<Terms>,
     pub(super) sessions: Sessions,
     pub(super) layout: Layout,
+    pub(super) chores: Chores,
 }
 
 impl fmt::Debug for Client {
@@ -48,6 +50,15 @@ impl Client {
                 return Err(fault::silent());
             }
             clock.sleep_until(clock.now().after(self.sessions.shortest() / 16)).await;
+        }
+    }
+
+    /// Does what falls due, for ever.
+    pub(super) async fn keep_tidy(self: Arc<Self>) {
+        loop {
+            let path = self.chores.next(&self.terms.clock).await;
+            // Whoever meets it next will try again.
+            let _ = self.tidy(path).await;
         }
     }
 

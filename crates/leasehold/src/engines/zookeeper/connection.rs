@@ -20,8 +20,10 @@ use super::wire::{Body, Code, Head, Kind, Notice, PING_XID, Request, Text};
 use crate::clock::{Clock, Moment};
 use crate::error::{Error, Result};
 
-/// The longest request that a server takes, unless its `jute.maxbuffer` is changed.
-const REQUEST_MAX: usize = 0xf_ffff;
+/// The longest request that a server takes, unless its `jute.maxbuffer` is changed,
+/// and the longest we send to find out.
+const LARGE: usize = 0xf_ffff;
+const REQUEST_MAX: usize = 4 * 1024 * 1024;
 /// How many requests may be on their way.
 const WAITING_MAX: usize = 100_000;
 
@@ -122,11 +124,12 @@ impl Connection {
     /// own; an error here is about all of them.
     pub(super) async fn ask(&self, requests: Vec<Request>) -> Result<Vec<Answer>> {
         let writes = requests.iter().any(Request::writes);
-        let coming = self.shared.send(&requests)?;
+        let (coming, large) = self.shared.send(&requests)?;
+        let broken = || if large { fault::too_large() } else { fault::broken() };
         let work = async {
             let mut answers = Vec::with_capacity(coming.len());
             for answer in coming {
-                answers.push(answer.await.map_err(|_| fault::broken())?);
+                answers.push(answer.await.map_err(|_| broken())?);
             }
             Ok(answers)
         };
@@ -192,7 +195,8 @@ impl Shared {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, requests: &[Request]) -> Result<Vec<oneshot::Receiver<Answer>>> {
+    /// The answers to come, and whether a request is longer than most servers take.
+    fn send(&self, requests: &[Request]) -> Result<(Vec<oneshot::Receiver<Answer>>, bool)> {
         let mut desk = self.desk();
         if desk.gone {
             return Err(fault::away("the connection is gone"));
@@ -205,14 +209,15 @@ impl Shared {
             frames.push(request.frame(desk.xid.wrapping_add(at) & i32::MAX));
         }
         if frames.iter().any(|frame| frame.len() > REQUEST_MAX) {
-            return Err(Error::invalid("a ZooKeeper server takes no more than 1 MB at once"));
+            return Err(Error::invalid("a request to ZooKeeper is longer than 4 MiB"));
         }
+        let large = frames.iter().any(|frame| frame.len() > LARGE);
         let now = self.clock.now();
         let coming =
             requests.iter().zip(frames).map(|(request, frame)| desk.add(request, &frame, now));
         let coming = coming.collect();
         self.work.notify_one();
-        Ok(coming)
+        Ok((coming, large))
     }
 
     /// Everybody who waits hears that no answer will come.

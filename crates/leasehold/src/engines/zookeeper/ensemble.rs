@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 use super::client::Client;
 use crate::claim::LeaseId;
@@ -19,6 +20,14 @@ use crate::name::{Name, Namespace};
 pub(super) struct ZooKeeper {
     pub(super) client: Arc<Client>,
     pub(super) profile: Profile,
+    /// Looks after values whose time is up.
+    pub(super) tidying: AbortHandle,
+}
+
+impl Drop for ZooKeeper {
+    fn drop(&mut self) {
+        self.tidying.abort();
+    }
 }
 
 impl ZooKeeper {
@@ -34,6 +43,10 @@ impl ZooKeeper {
 impl Ensemble for ZooKeeper {
     fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    fn mutex_is_semaphore(&self) -> bool {
+        self.client.terms.settings.mutex_is_semaphore
     }
 
     fn bus(&self) -> &Bus {
@@ -134,6 +147,7 @@ impl Ensemble for ZooKeeper {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
+        self.tidying.abort();
         self.run(|client| async move {
             client.sessions.close().await;
             client.terms.moods.bus().close();

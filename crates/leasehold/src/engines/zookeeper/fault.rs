@@ -36,6 +36,14 @@ pub(super) fn broken() -> Error {
     Error::new(ErrorKind::Unavailable, "the connection broke before the answer came")
 }
 
+/// The same, and the request was longer than servers take unless told otherwise.
+pub(super) fn too_large() -> Error {
+    Error::invalid(
+        "the server left at a request of more than 1 MB; store less, or raise its \
+                    jute.maxbuffer",
+    )
+}
+
 /// Nothing was sent.
 pub(super) fn away(why: &str) -> Error {
     Error::new(ErrorKind::Unavailable, why)

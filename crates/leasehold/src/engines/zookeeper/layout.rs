@@ -73,6 +73,11 @@ impl Layout {
         format!("{}/{}/records", self.top, dotless(namespace.as_str()))
     }
 
+    /// A node to write in order to learn the leader's time.
+    pub(super) fn clock(&self) -> String {
+        format!("{}/clock", self.top)
+    }
+
     pub(super) fn value(&self, name: &Name) -> String {
         format!("{}/{}", self.values_of(name.namespace()), escape(name.as_str()))
     }

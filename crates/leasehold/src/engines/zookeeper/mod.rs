@@ -7,11 +7,13 @@
 mod card;
 mod changes;
 mod checkup;
+mod chores;
 mod client;
 mod connection;
 mod dial;
 mod ensemble;
 mod fault;
+mod follow;
 mod layout;
 mod lines;
 mod looks;
@@ -19,10 +21,12 @@ mod mood;
 mod pulse;
 mod sessions;
 mod settings;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod tether;
 mod values;
+mod wall;
 mod watches;
 mod wire;
 
@@ -30,6 +34,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
+use self::chores::Chores;
 use self::client::Client;
 use self::ensemble::ZooKeeper;
 use self::layout::Layout;
@@ -37,6 +42,7 @@ use self::mood::Moods;
 use self::sessions::Sessions;
 use self::settings::Settings;
 use self::tether::Terms;
+use self::wall::Wall;
 use super::consensus;
 use super::tls;
 use crate::clock::Clock;
@@ -64,12 +70,15 @@ async fn ensemble(settings: Settings, clock: Clock) -> Result<ZooKeeper> {
         home: Handle::current(),
         newest: Arc::default(),
         moods: Moods::default(),
+        wall: Wall::default(),
         settings,
     });
     let sessions = Sessions::new(&terms).await?;
     let profile = profile(&terms.settings, &sessions);
     let layout = Layout::new(&terms.settings);
-    Ok(ZooKeeper { client: Arc::new(Client { terms, sessions, layout }), profile })
+    let client = Arc::new(Client { terms, sessions, layout, chores: Chores::default() });
+    let tidying = client.terms.home.spawn(Arc::clone(&client).keep_tidy()).abort_handle();
+    Ok(ZooKeeper { client, profile, tidying })
 }
 
 fn profile(settings: &Settings, sessions: &Sessions) -> Profile {

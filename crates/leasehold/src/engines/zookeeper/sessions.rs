@@ -35,6 +35,10 @@ impl Sessions {
         self.shortest
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
     /// A session that ends at most `ttl` after our last sign of life.
     pub(super) async fn of_ttl(&self, ttl: Duration) -> Result<Arc<Tether>> {
         let asked = ttl.min(self.terms.settings.session);
@@ -99,7 +103,7 @@ impl Sessions {
         }
         let tether = Arc::new(Tether::open(&self.terms, asked, self.shortest).await?);
         self.locked().push(Arc::clone(&tether));
-        if self.closed.load(Ordering::Relaxed) {
+        if self.is_closed() {
             self.forget(&tether).await;
             return Err(fault::away("this client is closed"));
         }

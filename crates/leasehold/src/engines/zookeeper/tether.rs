@@ -17,6 +17,7 @@ use super::fault;
 use super::mood::Moods;
 use super::pulse::Pulse;
 use super::settings::{Server, Settings};
+use super::wall::Wall;
 use super::wire::{Greeting, Hello, Request};
 use crate::clock::{Clock, Moment};
 use crate::engines::consensus::Session;
@@ -35,6 +36,7 @@ pub(super) struct Terms {
     /// The newest change that this client knows of.
     pub(super) newest: Arc<AtomicI64>,
     pub(super) moods: Moods,
+    pub(super) wall: Wall,
 }
 
 impl Terms {
@@ -248,6 +250,7 @@ impl Keeper {
 
     /// Takes a server that knows our session.
     fn settle(&self, met: Met) -> Connection {
+        self.terms.wall.forget();
         let pulse = Pulse::new(&self.session, self.lag, self.gap, met.sent_at);
         let Terms { clock, home, newest, settings, .. } = &*self.terms;
         let connection =
