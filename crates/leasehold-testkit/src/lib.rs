@@ -27,6 +27,7 @@
 pub mod check;
 pub mod conformance;
 pub mod contest;
+mod curator;
 pub mod grant;
 pub mod history;
 pub mod holder;
