@@ -32,8 +32,7 @@ impl Etcd {
         let mut range = self.link.ask(txn::one(key), self.link.deadline()).await?;
         let Some(entry) = range.kvs.pop() else { return Ok(None) };
         let watch = self.watches.watch(key, Vec::new(), txn::revision(range.header) + 1);
-        let (card, fence) = (card_of(&entry), txn::fence(&entry));
-        Ok(Some(Watched { card, fence, change: Box::pin(first_change(watch)) }))
+        Ok(Some(Watched { bytes: entry.value, change: Box::pin(first_change(watch)) }))
     }
 
     /// All steps or none: the version of the change, if it came about.
@@ -42,15 +41,19 @@ impl Etcd {
         let mut request = TxnRequest::default();
         for step in &steps {
             match step {
-                Step::Check { key, fence } | Step::Remove { key, fence } => {
+                Step::Remove { key, fence } | Step::Write { key, fence, .. } => {
                     request.compare.push(txn::made_at(key, fence.cast_signed()));
                 }
                 Step::Put { name, bytes, life } => {
                     request.success.push(self.put(name, bytes.clone(), life, by).await?);
                 }
             }
-            if let Step::Remove { key, .. } = step {
-                request.success.push(txn::delete(key));
+            match step {
+                Step::Remove { key, .. } => request.success.push(txn::delete(key)),
+                Step::Write { key, bytes, .. } => {
+                    request.success.push(txn::overwrite(key, bytes.clone()));
+                }
+                Step::Put { .. } => {}
             }
         }
         let lives = steps.iter().filter_map(|step| match step {

@@ -4,7 +4,6 @@
 //! [`Watches`] tell what changed, and [`Keys`] say where everything lies. What a
 //! lock is on top of that is the same as on ZooKeeper: see `consensus`.
 
-mod card;
 mod checkup;
 mod ensemble;
 mod entries;
@@ -45,9 +44,8 @@ use self::settings::Settings;
 use self::watches::Watches;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::engine::profile::{
-    Fencing, Grants, Listing, Liveness, Order, Profile, Reach, Survives, Timekeeper, WakeUp,
-};
+use crate::engine::Profile;
+use crate::engine::profile::Survives;
 use crate::engines::consensus;
 use crate::error::Result;
 use crate::url::Url;
@@ -77,7 +75,7 @@ impl Etcd {
         let link = Arc::new(Link::new(settings, clock)?);
         let leases = Leases::new(&link, &home);
         let watches = Watches::new(&link, &home);
-        let mut profile = promises(settings);
+        let mut profile = consensus::promises("etcd", settings.endpoint());
         profile.limits.ttl_min = shortest(&link, &leases).await?;
         if has_one_member(&link, settings).await {
             profile.survives = Survives::Restart;
@@ -86,21 +84,6 @@ impl Etcd {
         let (graves, closed) = (Graves::default(), watch::Sender::new(false));
         Ok(Self { link, leases, watches, keys, graves, profile, home, closed })
     }
-}
-
-fn promises(settings: &Settings) -> Profile {
-    let mut profile = Profile::new("etcd", settings.endpoint());
-    profile.grants = Grants::Counted;
-    profile.fencing = Fencing::Strict;
-    profile.order = Order::Fifo;
-    profile.liveness = Liveness::Session;
-    profile.clock = Timekeeper::Quorum;
-    profile.wake = WakeUp::Push;
-    profile.reach = Reach::Network;
-    profile.survives = Survives::Failover;
-    profile.listing = Listing::Indexed;
-    profile.convert = true;
-    profile
 }
 
 /// The shortest lease that the servers give: they raise what is asked for to the
