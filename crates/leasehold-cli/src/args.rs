@@ -179,6 +179,10 @@ pub(crate) struct Evict {
     #[arg(long, value_name = "TEXT", required_unless_present = "dry_run")]
     pub(crate) reason: Option<String>,
 
+    /// Only ask the holder to let go, and take nothing away
+    #[arg(long)]
+    pub(crate) ask: bool,
+
     /// Only show who would be evicted
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -128,6 +128,38 @@ impl Guard {
         }
     }
 
+    /// Resolves when somebody asks the holder to let go, with an
+    /// [`Eviction::asking`](crate::engine::Eviction::asking) or as Curator does. The
+    /// holder may take its time, or not listen at all.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// use leasehold::Locks;
+    /// use leasehold::engine::{Eviction, Target};
+    ///
+    /// let locks = Locks::memory();
+    /// let guard = locks.mutex("report").lock().await?;
+    /// let ask = Eviction::new(locks.name("report")?, Target::All, "ann", "a fix is waiting")?;
+    /// locks.evict(ask.asking()).await?;
+    ///
+    /// guard.revocation().await;
+    /// assert!(guard.is_revocation_asked());
+    /// guard.check()?; // still ours, until we let go
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn revocation(&self) -> impl Future<Output = ()> + Send + 'static {
+        let hold = Arc::clone(self.hold());
+        async move { hold.wanted().await }
+    }
+
+    /// Whether somebody has asked the holder to let go.
+    #[must_use]
+    pub fn is_revocation_asked(&self) -> bool {
+        self.hold().is_wanted()
+    }
+
     /// What `task` comes to, or `None` once `limit` has passed on the clock that leases run on.
     pub(crate) fn within<T: Send + 'static>(
         &self,

@@ -83,8 +83,12 @@ struct Facts {
     verb_under_way: bool,
     /// The waiting loop should look for itself.
     look: bool,
+    /// Somebody has asked the holder to let go.
+    wanted: bool,
     /// How long it is asked to run; grows when it is re-entered for longer.
     ttl: Duration,
+    /// How long it was last told to run, which may be less.
+    told: Duration,
     /// How many guards share it.
     shares: usize,
 }
@@ -112,7 +116,9 @@ impl Hold {
             due: Moment::NEVER,
             verb_under_way: false,
             look: false,
+            wanted: false,
             ttl: terms.ttl,
+            told: terms.ttl,
             shares: 1,
         };
         let Ticket { id, name, .. } = ticket;
@@ -208,6 +214,21 @@ impl Hold {
     /// Resolves when the lease is not ours any more, or was released.
     pub(crate) async fn ended(&self) {
         self.until(|facts| matches!(facts.phase, Phase::Lost(_) | Phase::Released)).await;
+    }
+
+    /// Resolves when somebody has asked the holder to let go.
+    pub(crate) async fn wanted(&self) {
+        self.until(|facts| facts.wanted).await;
+    }
+
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.facts().wanted
+    }
+
+    /// Somebody asks the holder to let go.
+    pub(crate) fn want(&self) {
+        self.facts().wanted = true;
+        self.changed.notify_waiters();
     }
 
     /// Resolves when a queued ticket has something to look at: it was granted
@@ -369,7 +390,7 @@ impl Hold {
             return Moment::NEVER;
         }
         let facts = self.facts();
-        facts.confirmed.after(facts.ttl / 3)
+        facts.confirmed.after(facts.ttl.min(facts.told) / 3)
     }
 
     /// When to call it lost if nothing is confirmed; a place in a queue just
@@ -429,6 +450,7 @@ impl Facts {
             self.deadline = deadline;
         }
         self.confirmed = self.confirmed.max(sent_at);
+        self.told = ttl;
     }
 
     fn hold(&mut self, fence: u64, predecessor: Predecessor, now: Moment) {

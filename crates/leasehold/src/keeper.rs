@@ -125,7 +125,11 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
             Event::Reconnected => {
                 core.schedule.all().iter().for_each(|hold| core.schedule.keep_now(hold));
             }
-            Event::Connected | Event::RevocationAsked(_) => {}
+            Event::RevocationAsked(id) => {
+                let kept = core.schedule.all();
+                kept.iter().filter(|hold| hold.id == id).for_each(|hold| hold.want());
+            }
+            Event::Connected => {}
         }
     }
 }

@@ -205,11 +205,11 @@ impl Locks {
         self.at_home(self.client.core.engine.inspect(selector, page)).await
     }
 
-    /// Takes leases away from their holders.
+    /// Takes leases away from their holders, or asks them to let go.
     ///
     /// # Errors
     ///
-    /// The engine's error if it cannot be reached.
+    /// The engine's error if it cannot be reached; `Unsupported` if it cannot ask.
     pub async fn evict(&self, mut eviction: Eviction) -> Result<Evicted> {
         let locks = self.routed(eviction.name.as_str());
         if !std::ptr::eq(locks, self) {

@@ -36,7 +36,8 @@ fn is_meant(args: &Evict, held: &Held) -> bool {
 async fn carry_out(locks: &Locks, args: &Evict, reopens: bool) -> Result<Vec<Held>, Failure> {
     let target = args.expect_fence.map_or(Target::All, Target::Fence);
     let reason = args.reason.as_deref().unwrap_or_default();
-    let eviction = Eviction::new(locks.name(&args.name)?, target, who::user_at_host(), reason)?;
+    let mut eviction = Eviction::new(locks.name(&args.name)?, target, who::user_at_host(), reason)?;
+    eviction.ask = args.ask;
     let evicted = locks.evict(eviction).await?.leases;
     if evicted.is_empty() && !reopens {
         // It changed hands since we looked.
@@ -69,6 +70,7 @@ struct Report<'a> {
     name: &'a str,
     namespace: &'a str,
     dry_run: bool,
+    ask: bool,
     actor: String,
     reason: Option<&'a str>,
     evicted: Vec<HeldJson<'a>>,
@@ -81,6 +83,7 @@ impl<'a> Report<'a> {
             name: status.name.as_str(),
             namespace: status.name.namespace().as_str(),
             dry_run: args.dry_run,
+            ask: args.ask,
             actor: who::user_at_host(),
             reason: args.reason.as_deref(),
             evicted: evicted.iter().map(HeldJson::from).collect(),
@@ -89,10 +92,15 @@ impl<'a> Report<'a> {
     }
 
     fn lines(&self, evicted: &[Held], closed: Option<Duration>) -> String {
-        let (evict, open) =
-            if self.dry_run { ("would evict", "would open") } else { ("evicted", "opened") };
+        let open = if self.dry_run { "would open" } else { "opened" };
+        let done = match (self.ask, self.dry_run) {
+            (false, false) => "evicted from",
+            (false, true) => "would evict from",
+            (true, false) => "asked to let go of",
+            (true, true) => "would ask to let go of",
+        };
         let name = visible(self.name);
-        let lease = |held: &Held| format!("{evict} from {name}: {}\n", show::holder(held));
+        let lease = |held: &Held| format!("{done} {name}: {}\n", show::holder(held));
         let lines = evicted.iter().map(lease).collect::<String>();
         let reopened = closed.map(|left| {
             format!("{open} {name}, which was to stay closed for another {}\n", span(left))

@@ -37,7 +37,7 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 fn fixed(locks: &Client) -> Lockable {
-    locks.mutex("n").ttl(SHORT).renew(false)
+    locks.mutex("n").ttl(locks.short()).renew(false)
 }
 
 /// Whether its holder knows that it is one no more. A lease may be called lost
@@ -108,9 +108,9 @@ async fn an_extension_moves_the_deadline(store: Store) -> Outcome {
 
 async fn an_extension_keeps_others_out(store: Store) -> Outcome {
     let (one, two) = (store.open().await?, store.open().await?);
-    let guard = one.mutex("n").ttl(2 * BRIEF).renew(false).lock().await?;
+    let guard = one.mutex("n").ttl(2 * one.brief()).renew(false).lock().await?;
     let first = guard.deadline();
-    guard.extend(3 * BRIEF).await?;
+    guard.extend(3 * one.brief()).await?;
     let next = locked(&two.mutex("n")).await?;
     ensure!(over(&guard), "two holders: {:?} left to the first", guard.remaining());
     ensure!(guard.deadline() > first, "it was not extended");
@@ -142,7 +142,7 @@ async fn a_lock_delay_keeps_an_expired_name_closed(store: Store) -> Outcome {
 
 async fn a_lock_delay_does_not_close_a_released_name(store: Store) -> Outcome {
     let (one, two) = (store.open().await?, store.open().await?);
-    let guard = one.mutex("n").ttl(BRIEF).lock_delay(HOUR).lock().await?;
+    let guard = one.mutex("n").ttl(one.brief()).lock_delay(HOUR).lock().await?;
     ensure!(guard.release().await? == Released::Released, "it was lost");
     drop(free(&two.mutex("n")).await?);
     Ok(())

@@ -68,8 +68,9 @@ async fn guards_may_end_in_any_order(store: Store) -> Outcome {
 }
 
 async fn the_longest_ttl_counts(store: Store) -> Outcome {
-    let client = store.open().await?.owned_by(&Owner::new("alice"));
-    let outer = client.mutex("n").ttl(10 * BRIEF).lock().await?;
+    let client = store.open().await?;
+    let (brief, client) = (client.brief(), client.owned_by(&Owner::new("alice")));
+    let outer = client.mutex("n").ttl(10 * brief).lock().await?;
     let inner = client.mutex("n").ttl(HOUR).lock().await?;
     eventually("the longer ttl", || async { Ok(outer.remaining() > HOUR / 2) }).await?;
     ensure!(outer.deadline() == inner.deadline(), "one lease has two deadlines");
@@ -77,10 +78,11 @@ async fn the_longest_ttl_counts(store: Store) -> Outcome {
 }
 
 async fn a_shorter_ttl_does_not_shorten_the_lease(store: Store) -> Outcome {
-    let client = store.open().await?.owned_by(&Owner::new("alice"));
+    let client = store.open().await?;
+    let (brief, client) = (client.brief(), client.owned_by(&Owner::new("alice")));
     let outer = client.mutex("n").ttl(HOUR).lock().await?;
-    let inner = client.mutex("n").ttl(BRIEF).lock().await?;
-    tokio::time::sleep(2 * BRIEF).await;
+    let inner = client.mutex("n").ttl(brief).lock().await?;
+    tokio::time::sleep(2 * brief).await;
     ensure!(outer.remaining() > HOUR / 2, "{:?} remain", outer.remaining());
     inner.release().await?;
     ensure!(outer.remaining() > HOUR / 2, "{:?} remain", outer.remaining());

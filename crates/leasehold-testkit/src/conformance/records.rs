@@ -14,7 +14,7 @@ use leasehold::{Engine, Error, ErrorKind, Mode, Moment, Name, Namespace, Release
 use tokio::task::JoinSet;
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{HOUR, PATIENCE, SHORT};
+use super::patience::{self, HOUR, PATIENCE};
 use super::recipe::Client;
 use super::store::Store as Shared;
 
@@ -61,6 +61,11 @@ impl Pair {
         let clients = shared.open_many(2).await?;
         let (a, b) = (clients[0].engine(), clients[1].engine());
         Ok(a.records().is_some().then_some(Self { a, b, _clients: clients }))
+    }
+
+    /// A ttl that is meant to run out.
+    fn short(&self) -> Duration {
+        patience::short(self.a.profile())
     }
 }
 
@@ -192,7 +197,7 @@ async fn a_version_is_never_used_twice(shared: Shared) -> Outcome {
     versions.push(store(&pair.b, Store::delete(name("n"))).await?);
     versions.push(store(&pair.a, put("n", "2")).await?);
     let mut brief = put("n", "3");
-    brief.ttl = Some(SHORT);
+    brief.ttl = Some(pair.short());
     versions.push(store(&pair.b, brief).await?);
     gone(&pair.a, "n").await?;
     versions.push(store(&pair.a, put("n", "4")).await?);
@@ -205,7 +210,7 @@ async fn a_value_goes_when_its_time_is_up_and_watchers_hear_of_it(shared: Shared
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut events = records(&pair.b).watch(Scope::name(&name("n"))).await?;
     let mut brief = put("n", "1");
-    brief.ttl = Some(SHORT);
+    brief.ttl = Some(pair.short());
     store(&pair.a, brief).await?;
     assert_eq!(load(&pair.b, "n").await?.as_deref(), Some("1"));
     assert!(matches!(next(&mut events).await, RecordEvent::Stored(..)));
@@ -217,7 +222,7 @@ async fn a_value_goes_when_its_time_is_up_and_watchers_hear_of_it(shared: Shared
 async fn a_new_value_has_a_time_of_its_own(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut brief = put("n", "1");
-    brief.ttl = Some(SHORT);
+    brief.ttl = Some(pair.short());
     store(&pair.a, brief.clone()).await?;
     store(&pair.a, put("n", "2")).await?;
     brief.name = name("m");
@@ -244,7 +249,7 @@ async fn a_bound_record_goes_with_the_release(shared: Shared) -> Outcome {
 
 async fn a_bound_record_goes_when_the_lease_expires(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
-    let ticket = hold(&pair.a, "lock", SHORT).await?;
+    let ticket = hold(&pair.a, "lock", pair.short()).await?;
     let mut events = records(&pair.b).watch(children("member")).await?;
     store(&pair.a, bound("member/a", &ticket)).await?;
     assert!(matches!(next(&mut events).await, RecordEvent::Stored(..)));
@@ -257,11 +262,11 @@ async fn a_bound_record_goes_when_the_lease_expires(shared: Shared) -> Outcome {
 
 async fn a_bound_record_stays_for_as_long_as_its_lease_is_renewed(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
-    let ticket = hold(&pair.a, "lock", SHORT).await?;
+    let ticket = hold(&pair.a, "lock", pair.short()).await?;
     store(&pair.a, bound("member/a", &ticket)).await?;
     pair.a.renew(vec![Refresh::new(ticket.clone(), HOUR)]).await;
     let mut brief = put("n", "1");
-    brief.ttl = Some(2 * SHORT);
+    brief.ttl = Some(2 * pair.short());
     store(&pair.a, brief).await?;
     gone(&pair.b, "n").await?;
     assert!(load(&pair.b, "member/a").await?.is_some());
@@ -485,7 +490,7 @@ async fn a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours(
     assert_eq!(pair.a.release(ticket.clone(), ending("done")).await?, Released::Released);
     assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("done"));
     assert_eq!(pair.a.release(ticket, ending("again")).await?, Released::AlreadyLost);
-    let late = hold(&pair.a, "job", SHORT).await?;
+    let late = hold(&pair.a, "job", pair.short()).await?;
     store(&pair.b, bound("alive", &late)).await?;
     gone(&pair.b, "alive").await?;
     assert_eq!(pair.a.release(late, ending("late")).await?, Released::AlreadyLost);

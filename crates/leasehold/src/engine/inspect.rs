@@ -160,6 +160,8 @@ pub struct Eviction {
     pub actor: Arc<str>,
     /// Why.
     pub reason: Arc<str>,
+    /// Whether the holder is only asked to let go.
+    pub ask: bool,
 }
 
 impl Eviction {
@@ -186,7 +188,15 @@ impl Eviction {
                 )));
             }
         }
-        Ok(Self { name, target, actor, reason })
+        Ok(Self { name, target, actor, reason, ask: false })
+    }
+
+    /// Asks the holders to let go, and takes nothing away; see
+    /// [`Guard::revocation`](crate::Guard::revocation).
+    #[must_use]
+    pub fn asking(mut self) -> Self {
+        self.ask = true;
+        self
     }
 
     /// What stays on record.
@@ -204,7 +214,8 @@ impl Eviction {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Evicted {
-    /// The leases that were taken away, as they were.
+    /// The leases that were taken away, as they were; or whose holders were
+    /// asked.
     pub leases: Vec<Held>,
 }
 

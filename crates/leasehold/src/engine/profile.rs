@@ -187,6 +187,8 @@ pub struct Profile {
     pub keep_closed: bool,
     /// Whether it can turn a write lease into a read lease.
     pub convert: bool,
+    /// Whether it can ask a holder to let go (`Eviction::asking`).
+    pub revocation: bool,
     /// Requests and connections.
     pub cost: Cost,
     /// What it can store.
@@ -213,6 +215,7 @@ impl Profile {
             lock_delay: false,
             keep_closed: false,
             convert: false,
+            revocation: false,
             cost: Cost::ONE_TRIP,
             limits: Limits::default(),
         }

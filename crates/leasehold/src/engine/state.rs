@@ -364,12 +364,8 @@ impl Hand<'_> {
     }
 
     fn evict(&mut self, target: Target, remark: &Arc<str>) -> Answer {
-        let hit = |lease: &mut Lease| match target {
-            Target::Fence(fence) => lease.fence == fence,
-            Target::Lease(id) => lease.seat.id == id,
-            Target::All => true,
-        };
-        let evicted: Vec<Lease> = self.state.holders.extract_if(.., hit).collect();
+        let hit = self.state.holders.extract_if(.., |lease| lease.is(target));
+        let evicted: Vec<Lease> = hit.collect();
         let ids = evicted.iter().map(|lease| lease.seat.id).collect();
         for lease in evicted {
             let (id, session) = (lease.seat.id, lease.seat.session);
@@ -404,6 +400,12 @@ impl State {
         status.closed_for = (!closed.is_zero()).then_some(closed);
         status.last = seen.last.as_ref().map(|last| last.shown(now));
         status
+    }
+
+    /// Whom an eviction would hit.
+    pub(crate) fn targets(&self, target: Target) -> Vec<LeaseId> {
+        let hit = self.holders.iter().filter(|lease| lease.is(target));
+        hit.map(|lease| lease.seat.id).collect()
     }
 
     /// The lease with this id, as others may see it.
@@ -526,6 +528,14 @@ impl Seat {
 }
 
 impl Lease {
+    fn is(&self, target: Target) -> bool {
+        match target {
+            Target::Fence(fence) => self.fence == fence,
+            Target::Lease(id) => self.seat.id == id,
+            Target::All => true,
+        }
+    }
+
     fn granted(&self, now: Moment) -> Answer {
         let ttl = self.seat.expires.since(now);
         Answer::Granted { fence: self.fence, ttl, predecessor: self.predecessor }

@@ -74,6 +74,7 @@ impl Memory {
         profile.lock_delay = true;
         profile.keep_closed = true;
         profile.convert = true;
+        profile.revocation = true;
         let shelf = Shelf {
             names: HashMap::new(),
             idle: VecDeque::new(),
@@ -262,13 +263,22 @@ impl Engine for Memory {
         let verb = Verb::Evict { target: eviction.target, remark: eviction.remark() };
         let now = self.clock.now();
         let mut shelf = self.shelf();
+        shelf.step(&eviction.name, Verb::Tick, now);
         let before = shelf.names.get(&eviction.name).map(|slot| slot.state.clone());
-        let Answer::Evicted(ids) = shelf.step(&eviction.name, verb, now) else {
-            unreachable!("an eviction is answered by whom it hit")
-        };
+        let before = before.unwrap_or_default();
+        let ids = before.targets(eviction.target);
+        if !eviction.ask {
+            shelf.step(&eviction.name, verb, now);
+        }
         drop(shelf);
-        let leases = ids.iter().filter_map(|id| before.as_ref()?.held(*id, now)).collect();
-        ids.into_iter().for_each(|id| self.bus.publish(&Event::TicketLost(id, eviction.loss())));
+        let leases = ids.iter().filter_map(|id| before.held(*id, now)).collect();
+        for id in ids {
+            self.bus.publish(&if eviction.ask {
+                Event::RevocationAsked(id)
+            } else {
+                Event::TicketLost(id, eviction.loss())
+            });
+        }
         Box::pin(ready(Ok(Evicted::new(leases))))
     }
 

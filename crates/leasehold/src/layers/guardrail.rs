@@ -134,6 +134,10 @@ impl Engine for Guardrail {
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        if eviction.ask && !self.profile().revocation {
+            let text = "cannot ask a holder to let go; evict it, or send word to its owner";
+            return Box::pin(ready(Err(unsupported(self.profile(), text))));
+        }
         self.0.evict(eviction)
     }
 

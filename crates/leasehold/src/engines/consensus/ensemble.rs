@@ -23,6 +23,12 @@ pub(in crate::engines) struct Line {
     pub(in crate::engines) part: Part,
 }
 
+impl Line {
+    pub(in crate::engines) fn of(name: &Name, part: Part) -> Self {
+        Self { name: name.clone(), part }
+    }
+}
+
 /// Which of a name's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::engines) enum Part {
@@ -124,6 +130,8 @@ pub(in crate::engines) enum Step {
     Check { key: Arc<str>, fence: u64 },
     /// And it goes. Implies the check.
     Remove { key: Arc<str>, fence: u64 },
+    /// And this is written over its card. Implies the check.
+    Write { key: Arc<str>, fence: u64, bytes: Vec<u8> },
     /// And this value is written, whatever was there.
     Put { name: Name, bytes: Vec<u8>, life: Life },
 }
@@ -173,6 +181,10 @@ pub(in crate::engines) enum News {
 /// sent and not answered fail with an `Unknown` outcome.
 pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     fn profile(&self) -> &Profile;
+
+    /// Whether an exclusive claim is a claim for the one permit there is, as in
+    /// Curator's `InterProcessSemaphoreMutex`.
+    fn mutex_is_semaphore(&self) -> bool;
 
     /// Where `Suspended`, `Reconnected` and `Disconnected` are published: the
     /// last once no session is left, and `Reconnected` follows it when there is

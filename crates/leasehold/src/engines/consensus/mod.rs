@@ -1,7 +1,23 @@
 //! Locks on a consensus store, whichever it is.
+//!
+//! A claim is an entry at the end of a line. The front of the line holds. An
+//! entry lives on its client's session and goes when that ends; whoever waits
+//! watches the one entry before it. The store numbers what is made in it, and
+//! the number of an entry is its fence.
+//!
+//! `ensemble.rs` says what a store must be able to do; `line.rs` reads off a
+//! line who holds; `desk.rs` is what this client knows of its own leases.
 
+mod claims;
+mod desk;
 mod ensemble;
+mod line;
+mod permits;
+mod records;
 mod session;
+mod upkeep;
+mod view;
+mod waits;
 
 pub(in crate::engines) use ensemble::{
     Card, Change, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Part, Step, Value,
@@ -11,10 +27,114 @@ pub(in crate::engines) use session::Session;
 
 use std::sync::Arc;
 
-use crate::clock::Clock;
-use crate::engine::Engine;
+use tokio::runtime::Handle;
+
+use self::desk::Desks;
+use self::records::Shelf;
+use self::upkeep::Attended;
+use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
+use crate::clock::{Clock, Moment};
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    Selector,
+};
+use crate::error::Result;
 
 /// An engine on `ensemble`. Called on home.
-pub(in crate::engines) fn engine<E: Ensemble>(_ensemble: E, _clock: Clock) -> Arc<dyn Engine> {
-    todo!("the lock algorithm")
+pub(in crate::engines) fn engine<E: Ensemble>(ensemble: E, clock: Clock) -> Arc<dyn Engine> {
+    let office = Arc::new(Office {
+        ensemble,
+        clock,
+        home: Handle::current(),
+        desks: Desks::default(),
+        attended: Attended::default(),
+    });
+    Arc::new(Consensus { shelf: Shelf::new(Arc::clone(&office)), office })
+}
+
+/// The engine: verbs, handed to the office.
+#[derive(Debug)]
+struct Consensus<E: Ensemble> {
+    office: Arc<Office<E>>,
+    shelf: Shelf<E>,
+}
+
+/// The store, and a desk for each lease of this client.
+#[derive(Debug)]
+struct Office<E: Ensemble> {
+    ensemble: E,
+    clock: Clock,
+    home: Handle,
+    desks: Desks,
+    /// The sessions whose end is waited for.
+    attended: Attended,
+}
+
+impl<E: Ensemble> Office<E> {
+    /// How a claim is carried out, which may not be what it is called.
+    fn way(&self, mode: Mode) -> Mode {
+        match mode {
+            Mode::Exclusive if self.ensemble.mutex_is_semaphore() => {
+                Mode::Permits { take: 1, of: 1 }
+            }
+            mode => mode,
+        }
+    }
+}
+
+impl<E: Ensemble> Engine for Consensus<E> {
+    fn profile(&self) -> &Profile {
+        self.office.ensemble.profile()
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        Box::pin(Arc::clone(&self.office).acquire(claim))
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        Box::pin(Arc::clone(&self.office).wait(ticket, until))
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        Box::pin(Arc::clone(&self.office).renew(tickets))
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        Box::pin(Arc::clone(&self.office).release(ticket, ending))
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        Box::pin(Arc::clone(&self.office).convert(ticket, to))
+    }
+
+    fn events(&self) -> Events {
+        self.office.ensemble.bus().subscribe()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        Box::pin(Arc::clone(&self.office).inspect(selector, page))
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        Box::pin(Arc::clone(&self.office).evict(eviction))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        self.office.ensemble.examine()
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        Some(&self.shelf)
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.office.desks.clear();
+        let closed = self.office.ensemble.close();
+        let office = Arc::clone(&self.office);
+        Box::pin(async move {
+            let closed = closed.await;
+            office.ensemble.bus().close();
+            closed
+        })
+    }
 }

@@ -1,0 +1,317 @@
+//! Claims: into the line, and out of it.
+
+use std::sync::Arc;
+
+use super::desk::{Desk, Stage};
+use super::ensemble::{Card, Ensemble, Entry, Joined, Life, Line, Newcomer, Part, Step};
+use super::line::{Standing, standing};
+use super::{Office, records};
+use crate::claim::{
+    Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Place, Record, Released, Renewal, Stance,
+    Ticket, Verdict,
+};
+use crate::engine::state::Answer;
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::name::Name;
+
+/// How often a claim joins again whose entry somebody removes at once.
+pub(super) const ATTEMPTS: usize = 5;
+
+impl<E: Ensemble> Office<E> {
+    pub(super) async fn acquire(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
+        let desk = self.desk_for(&claim).await?;
+        if desk.ticket.mode != claim.ticket.mode {
+            return Err(other_kind(desk.ticket.mode));
+        }
+        let doubtful = desk.doubtful;
+        let asked = match (desk.fence(), self.way(claim.ticket.mode)) {
+            (Some(fence), _) => Ok(Verdict::Granted(self.grant(&desk, &claim, fence))),
+            (None, Mode::Permits { take, of }) => {
+                self.ask_for_permits(&claim, desk, take, of).await
+            }
+            (None, _) => self.ask_in_queue(&claim, desk).await,
+        };
+        let clear = match &asked {
+            Ok(_) => true,
+            Err(error) => !doubtful && error.outcome() == Outcome::NotApplied,
+        };
+        if clear {
+            self.desks.update(claim.ticket.id, |desk| desk.doubtful = false);
+        }
+        self.with_record(asked?, &claim).await
+    }
+
+    /// The desk of a claim. One whose session is over starts anew: its entries
+    /// went with the session.
+    async fn desk_for(self: &Arc<Self>, claim: &Claim) -> Result<Desk> {
+        let known = self.desks.get(claim.ticket.id);
+        if let Some(desk) = known.filter(|desk| !desk.session.is_over()) {
+            return Ok(desk);
+        }
+        let session = self.ensemble.session(claim.ttl).await?;
+        self.attend(&session);
+        let desk = Desk::new(claim.ticket.clone(), session);
+        self.desks.put(desk.clone());
+        Ok(desk)
+    }
+
+    async fn ask_in_queue(self: &Arc<Self>, claim: &Claim, mut desk: Desk) -> Result<Verdict> {
+        let line = Line::of(&claim.ticket.name, Part::Queue);
+        for _ in 0..ATTEMPTS {
+            let found = match desk.entries.first() {
+                Some(mine) => self.ensemble.list(line.clone(), Some(mine.clone())).await?,
+                None => {
+                    let joined = self.join(claim, &desk, line.clone(), claim.ticket.mode).await?;
+                    desk.entries.clone_from(&joined.mine);
+                    joined.line
+                }
+            };
+            let Some(mine) = desk.entries.first() else {
+                self.desks.remove(claim.ticket.id);
+                return Ok(Verdict::Busy(self.busy(&found).await));
+            };
+            match standing(&found, mine) {
+                Standing::Holds => return self.hold(claim, desk).await,
+                Standing::Behind(ahead) => return self.stand(claim, Some(ahead), &found).await,
+                Standing::OtherKind(mode) => return self.refuse(claim, mode).await,
+                // Somebody has removed it: to the end of the line.
+                Standing::Absent => desk.entries.clear(),
+            }
+        }
+        Err(removed())
+    }
+
+    /// Joins a line. From the moment it is sent until it is answered, nobody
+    /// knows what it leaves.
+    pub(super) async fn join(
+        &self,
+        claim: &Claim,
+        desk: &Desk,
+        line: Line,
+        mode: Mode,
+    ) -> Result<Joined> {
+        let (id, part) = (claim.ticket.id, line.part);
+        let alone = claim.stance == Stance::Try && matches!(mode, Mode::Exclusive | Mode::Write);
+        let newcomer = Newcomer {
+            id,
+            mode,
+            card: card(claim, mode),
+            only_if_empty: alone && part == Part::Queue,
+            again: desk.doubtful,
+        };
+        self.desks.update(id, |desk| desk.doubtful = true);
+        let joined = self.ensemble.join(Arc::clone(&desk.session), line, newcomer).await?;
+        self.desks.update(id, |desk| match part {
+            Part::Door => desk.door = joined.mine.first().cloned(),
+            Part::Queue | Part::Permits => desk.entries.clone_from(&joined.mine),
+        });
+        match joined.stranger {
+            None => Ok(joined),
+            Some(mode) => {
+                self.leave(id).await?;
+                Err(other_kind(mode))
+            }
+        }
+    }
+
+    /// It is at the front: ours.
+    pub(super) async fn hold(self: &Arc<Self>, claim: &Claim, desk: Desk) -> Result<Verdict> {
+        let fence = fence(&desk.entries);
+        if !claim.renewed && self.is_stale(&desk) {
+            // Nobody will renew it, so it starts with all its time.
+            self.ensemble.prove(Arc::clone(&desk.session)).await?;
+        }
+        self.desks.update(claim.ticket.id, |desk| desk.stage = Stage::Held { fence });
+        self.watch_over(&desk, true);
+        if !claim.renewed {
+            self.end_at(claim.ticket.id, self.clock.now().after(claim.ttl));
+        }
+        Ok(Verdict::Granted(self.grant(&desk, claim, fence)))
+    }
+
+    fn grant(&self, desk: &Desk, claim: &Claim, fence: u64) -> Grant {
+        let ttl = desk.session.ttl().min(claim.ttl);
+        Grant::new(fence, ttl, desk.session.proven())
+    }
+
+    /// It is not at the front: it stands in line, or leaves.
+    pub(super) async fn stand(
+        self: &Arc<Self>,
+        claim: &Claim,
+        ahead: Option<Arc<str>>,
+        line: &[Entry],
+    ) -> Result<Verdict> {
+        let id = claim.ticket.id;
+        let mut busy = self.busy(line).await;
+        if claim.stance == Stance::Try {
+            self.leave(id).await?;
+            return Ok(Verdict::Busy(busy));
+        }
+        let queued = self.desks.update(id, |desk| {
+            desk.stage = Stage::Queued { ahead };
+            desk.clone()
+        });
+        if let Some(desk) = queued {
+            self.watch_over(&desk, false);
+            busy.place = Some(Place::new(desk.session.ttl(), desk.session.proven()));
+        }
+        Ok(Verdict::Busy(busy))
+    }
+
+    /// Who is in the way. That it cannot be told is no reason to fail.
+    async fn busy(&self, line: &[Entry]) -> Busy {
+        let mut busy = Busy::new();
+        let Some(first) = line.first() else { return busy };
+        let seen = match (&first.card, first.fence) {
+            (Some(card), Some(fence)) => Some((card.clone(), fence)),
+            _ => self.look_at(&first.key).await,
+        };
+        busy.holder = seen.map(|(card, fence)| {
+            let mut holder = Holder::new(card.label);
+            holder.fence = Some(fence);
+            holder
+        });
+        busy
+    }
+
+    async fn look_at(&self, key: &Arc<str>) -> Option<(Card, u64)> {
+        let seen = self.ensemble.look(vec![Arc::clone(key)]).await;
+        seen.ok().and_then(|mut seen| seen.pop().flatten())
+    }
+
+    /// Another kind of lock has the name.
+    pub(super) async fn refuse(&self, claim: &Claim, mode: Mode) -> Result<Verdict> {
+        self.leave(claim.ticket.id).await?;
+        Err(other_kind(mode))
+    }
+
+    /// Takes all that a claim has in the store away again.
+    pub(super) async fn leave(&self, id: LeaseId) -> Result<()> {
+        if let Some(desk) = self.desks.dismiss(id) {
+            self.clear(&desk, None).await?;
+            self.desks.remove(id);
+        }
+        Ok(())
+    }
+
+    pub(super) async fn release(self: Arc<Self>, ticket: Ticket, end: Ending) -> Result<Released> {
+        let put = end.store.map(|store| {
+            store.check_as_ending(&ticket)?;
+            store.check()?;
+            let life = store.ttl.map_or(Life::Forever, Life::For);
+            let bytes = store.value.map(|value| records::plain(&value));
+            Ok(bytes.map(|bytes| Step::Put { name: store.name, bytes, life }))
+        });
+        let put = put.transpose()?.flatten();
+        let desk = self.desks.dismiss(ticket.id);
+        let found = match &desk {
+            Some(desk) if !desk.doubtful => self.clear(desk, put).await?,
+            _ => self.withdraw(&ticket).await?,
+        };
+        self.desks.remove(ticket.id);
+        if let Some(desk) = desk {
+            self.unbind(&desk).await;
+        }
+        Ok(if found { Released::Released } else { Released::AlreadyLost })
+    }
+
+    /// Removes the entries of a desk in one go, or what is left of them; whether
+    /// all were there.
+    pub(super) async fn clear(&self, desk: &Desk, put: Option<Step>) -> Result<bool> {
+        let removes: Vec<Step> = desk.all().map(remove).collect();
+        if removes.is_empty() {
+            return Ok(false);
+        }
+        let steps = removes.iter().cloned().chain(put).collect();
+        if self.ensemble.change(steps).await?.is_some() {
+            return Ok(true);
+        }
+        if removes.len() > 1 {
+            for step in removes {
+                self.ensemble.change(vec![step]).await?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes whatever a ticket may have left.
+    async fn withdraw(&self, ticket: &Ticket) -> Result<bool> {
+        let parts: &[Part] = match self.way(ticket.mode) {
+            Mode::Permits { .. } => &[Part::Permits, Part::Door],
+            Mode::Exclusive | Mode::Read | Mode::Write => &[Part::Queue],
+        };
+        let mut found = false;
+        for part in parts {
+            found |= self.ensemble.withdraw(Line::of(&ticket.name, *part), ticket.id).await?;
+        }
+        Ok(found)
+    }
+
+    pub(super) async fn convert(self: Arc<Self>, ticket: Ticket, to: Mode) -> Result<Renewal> {
+        let Some(desk) = self.desks.get(ticket.id).filter(|desk| desk.fence().is_some()) else {
+            return Ok(Renewal::Gone);
+        };
+        let entry = match (desk.ticket.mode, to) {
+            (Mode::Write, Mode::Read) => desk.entries.first().cloned(),
+            (held, to) if held == to => None,
+            (held, _) => return Answer::OtherKind(held).into_converted(desk.session.proven()),
+        };
+        if let Some(entry) = entry {
+            let converted = self.ensemble.downgrade(Arc::clone(&desk.session), entry).await?;
+            let Some(reader) = converted else { return Ok(Renewal::Gone) };
+            self.rebind(&desk, &reader).await;
+            self.converted(ticket.id, reader);
+        }
+        Ok(Renewal::Held { ttl: desk.session.ttl(), sent_at: desk.session.proven() })
+    }
+
+    /// A lease has become one for reading, perhaps under another key.
+    fn converted(self: &Arc<Self>, id: LeaseId, reader: Entry) {
+        let changed = self.desks.update(id, |desk| {
+            desk.ticket.mode = Mode::Read;
+            desk.entries = vec![reader];
+            desk.clone()
+        });
+        if let Some(desk) = changed {
+            self.watch_over(&desk, true);
+        }
+    }
+
+    async fn with_record(&self, mut verdict: Verdict, claim: &Claim) -> Result<Verdict> {
+        if let (Verdict::Granted(grant), true) = (&mut verdict, claim.load) {
+            grant.record = self.record(&claim.ticket.name).await?;
+        }
+        Ok(verdict)
+    }
+
+    async fn record(&self, name: &Name) -> Result<Option<Record>> {
+        Ok(self.live(name).await?.map(|found| found.record()))
+    }
+}
+
+/// Somebody clears the line all the time.
+pub(super) fn removed() -> Error {
+    let text = "its entries in the store are removed as soon as they are made; find out by whom";
+    Error::new(ErrorKind::Unavailable, text).unknown()
+}
+
+/// Removes this entry.
+pub(super) fn remove(entry: &Entry) -> Step {
+    Step::Remove { key: Arc::clone(&entry.key), fence: entry.fence.unwrap_or_default() }
+}
+
+/// The number of the last entry is that of the lease.
+pub(super) fn fence(entries: &[Entry]) -> u64 {
+    entries.iter().filter_map(|entry| entry.fence).max().unwrap_or_default()
+}
+
+/// What a claim says about itself.
+fn card(claim: &Claim, mode: Mode) -> Card {
+    Card { label: claim.owner.label().into(), mode: Some(mode), meta: claim.meta.clone() }
+}
+
+pub(super) fn other_kind(mode: Mode) -> Error {
+    Answer::OtherKind(mode).into_verdict(crate::clock::Moment::default()).err().unwrap_or_else(
+        || Error::invalid("the name is in use as another kind of lock; use another name"),
+    )
+}

@@ -1,0 +1,132 @@
+//! What this client knows of each of its leases: in which session it is, where
+//! it stands in line, whether a request of it went unanswered.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::AbortHandle;
+
+use super::ensemble::Entry;
+use super::session::Session;
+use crate::claim::{LeaseId, Ticket};
+use crate::name::Name;
+
+/// One lease of this client, from its first request on.
+#[derive(Clone, Debug)]
+pub(super) struct Desk {
+    pub(super) ticket: Ticket,
+    pub(super) session: Arc<Session>,
+    pub(super) stage: Stage,
+    /// Its place at the door, while it wants permits.
+    pub(super) door: Option<Entry>,
+    /// Its entries in the line that counts.
+    pub(super) entries: Vec<Entry>,
+    /// A request may have left more than is known here.
+    pub(super) doubtful: bool,
+    /// Values that go with it.
+    pub(super) bound: Vec<Name>,
+    /// Who watches over the entries.
+    pub(super) tasks: Vec<Arc<Task>>,
+    /// Who ends a fixed lease.
+    pub(super) fixed: Option<Arc<Task>>,
+}
+
+/// How far a lease is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Asked,
+    /// In line behind this entry; `None` while only a look at the whole line
+    /// tells.
+    Queued {
+        ahead: Option<Arc<str>>,
+    },
+    Held {
+        fence: u64,
+    },
+}
+
+/// A task that ends with its last owner.
+#[derive(Debug)]
+pub(super) struct Task(pub(super) AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Desk {
+    pub(super) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
+        Self {
+            ticket,
+            session,
+            stage: Stage::Asked,
+            door: None,
+            entries: Vec::new(),
+            doubtful: false,
+            bound: Vec::new(),
+            tasks: Vec::new(),
+            fixed: None,
+        }
+    }
+
+    /// The fence, while it is held.
+    pub(super) const fn fence(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Held { fence } => Some(fence),
+            Stage::Asked | Stage::Queued { .. } => None,
+        }
+    }
+
+    /// All that it has in the store.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().chain(&self.door)
+    }
+}
+
+/// All leases of this client.
+#[derive(Debug, Default)]
+pub(super) struct Desks(Mutex<HashMap<LeaseId, Desk>>);
+
+impl Desks {
+    pub(super) fn get(&self, id: LeaseId) -> Option<Desk> {
+        self.locked().get(&id).cloned()
+    }
+
+    pub(super) fn put(&self, desk: Desk) {
+        self.locked().insert(desk.ticket.id, desk);
+    }
+
+    /// A desk that is given up: nobody watches over it any more.
+    pub(super) fn dismiss(&self, id: LeaseId) -> Option<Desk> {
+        self.update(id, |desk| {
+            desk.tasks.clear();
+            desk.fixed = None;
+            desk.clone()
+        })
+    }
+
+    pub(super) fn remove(&self, id: LeaseId) -> Option<Desk> {
+        self.locked().remove(&id)
+    }
+
+    /// Changes a desk, if it is there.
+    pub(super) fn update<T>(&self, id: LeaseId, change: impl FnOnce(&mut Desk) -> T) -> Option<T> {
+        self.locked().get_mut(&id).map(change)
+    }
+
+    /// The leases that live on a session.
+    pub(super) fn of(&self, session: &Session) -> Vec<LeaseId> {
+        let desks = self.locked();
+        let on = desks.values().filter(|desk| desk.session.id() == session.id());
+        on.map(|desk| desk.ticket.id).collect()
+    }
+
+    pub(super) fn clear(&self) {
+        self.locked().clear();
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<LeaseId, Desk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,134 @@
+//! Permits: a door that one claim at a time goes through, and behind it a line
+//! of those who have permits.
+//!
+//! Whoever is first at the door joins the line behind it and waits there until
+//! all in it fit; then it leaves the door to the next. So at most one claim
+//! waits for permits, and every release wakes at most that one.
+
+use std::sync::Arc;
+
+use super::Office;
+use super::claims::{ATTEMPTS, removed};
+use super::desk::{Desk, Stage};
+use super::ensemble::{Ensemble, Entry, Line, Part};
+use super::line::{Standing, fits, other_count, standing};
+use crate::claim::{Claim, Mode, Verdict};
+use crate::error::Result;
+
+impl<E: Ensemble> Office<E> {
+    pub(super) async fn ask_for_permits(
+        self: &Arc<Self>,
+        claim: &Claim,
+        mut desk: Desk,
+        take: u32,
+        of: u32,
+    ) -> Result<Verdict> {
+        let line = Line::of(&claim.ticket.name, Part::Permits);
+        if !desk.entries.is_empty() && !desk.doubtful {
+            let permits = self.ensemble.list(line.clone(), None).await?;
+            if are_in(&desk.entries, &permits) {
+                return self.count(claim, desk, &permits, of).await;
+            }
+            // Somebody has removed them: what is left goes too.
+            self.leave(claim.ticket.id).await?;
+            desk = Desk::new(desk.ticket, desk.session);
+            self.desks.put(desk.clone());
+        }
+        if let Some(behind) = self.stand_at_the_door(claim, &mut desk).await? {
+            return Ok(behind);
+        }
+        let joined = self.join(claim, &desk, line, Mode::Permits { take, of }).await?;
+        desk.entries.clone_from(&joined.mine);
+        let others: Vec<Entry> =
+            joined.line.iter().filter(|entry| entry.id != Some(claim.ticket.id)).cloned().collect();
+        if let Some(mode) = self.other_count(&others, of).await? {
+            return self.refuse(claim, mode).await;
+        }
+        self.count(claim, desk, &joined.line, of).await
+    }
+
+    /// Goes to the door; `None` once it is the first there.
+    async fn stand_at_the_door(
+        self: &Arc<Self>,
+        claim: &Claim,
+        desk: &mut Desk,
+    ) -> Result<Option<Verdict>> {
+        let line = Line::of(&claim.ticket.name, Part::Door);
+        for _ in 0..ATTEMPTS {
+            let found = match &desk.door {
+                Some(mine) if !desk.doubtful => {
+                    self.ensemble.list(line.clone(), Some(mine.clone())).await?
+                }
+                _ => {
+                    let joined = self.join(claim, desk, line.clone(), Mode::Exclusive).await?;
+                    desk.door = joined.mine.first().cloned();
+                    joined.line
+                }
+            };
+            let Some(mine) = &desk.door else { continue };
+            match standing(&found, mine) {
+                Standing::Holds => return Ok(None),
+                Standing::Behind(ahead) => return self.behind(claim, ahead).await.map(Some),
+                Standing::OtherKind(mode) => return self.refuse(claim, mode).await.map(Some),
+                Standing::Absent => desk.door = None,
+            }
+        }
+        Err(removed())
+    }
+
+    /// Others are at the door; but it is those behind it who are in the way.
+    async fn behind(self: &Arc<Self>, claim: &Claim, ahead: Arc<str>) -> Result<Verdict> {
+        let line = Line::of(&claim.ticket.name, Part::Permits);
+        let permits = self.ensemble.list(line, None).await?;
+        self.stand(claim, Some(ahead), &permits).await
+    }
+
+    /// First at the door and in line: are there enough permits?
+    async fn count(
+        self: &Arc<Self>,
+        claim: &Claim,
+        desk: Desk,
+        permits: &[Entry],
+        of: u32,
+    ) -> Result<Verdict> {
+        if !fits(permits, of) {
+            return self.stand(claim, None, permits).await;
+        }
+        self.leave_the_door(&desk);
+        self.hold(claim, desk).await
+    }
+
+    /// Makes room at the door. The permits are ours whether that has been done or
+    /// not, so nobody waits for it; but it must be done.
+    pub(super) fn leave_the_door(self: &Arc<Self>, desk: &Desk) {
+        let door = self.desks.update(desk.ticket.id, |desk| desk.door.take()).flatten();
+        if let Some(door) = door {
+            let (office, session) = (Arc::clone(self), Arc::clone(&desk.session));
+            self.home.spawn(async move { office.see_off(&session, &door).await });
+        }
+    }
+
+    /// Whether somebody counts differently. Where the line does not tell, one
+    /// of the others is asked; they all count alike.
+    async fn other_count(&self, others: &[Entry], of: u32) -> Result<Option<Mode>> {
+        let silent = |entry: &&Entry| matches!(entry.mode, Mode::Permits { of: 0, .. });
+        let Some(entry) = others.iter().find(silent) else { return Ok(other_count(others, of)) };
+        let seen = self.ensemble.look(vec![Arc::clone(&entry.key)]).await?;
+        let told = seen.into_iter().flatten().find_map(|(card, _)| card.mode);
+        let told = told.filter(|mode| matches!(mode, Mode::Permits { .. }));
+        Ok(told.and_then(|mode| other_count(&[Entry { mode, ..entry.clone() }], of)))
+    }
+
+    /// A look at the line for a claim that waits for permits: it holds now, if
+    /// they fit and are all there.
+    pub(super) fn has_permits(self: &Arc<Self>, desk: &Desk, permits: &[Entry]) -> bool {
+        let Mode::Permits { of, .. } = self.way(desk.ticket.mode) else { return false };
+        let waits = matches!(desk.stage, Stage::Queued { ahead: None });
+        waits && are_in(&desk.entries, permits) && fits(permits, of)
+    }
+}
+
+/// Whether all of these are in line.
+pub(super) fn are_in(entries: &[Entry], line: &[Entry]) -> bool {
+    entries.iter().all(|mine| line.iter().any(|entry| entry.key == mine.key))
+}

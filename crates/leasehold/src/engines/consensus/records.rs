@@ -1,0 +1,327 @@
+//! Records: values with a line about the lease they are bound to.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::Office;
+use super::desk::{Desk, Task};
+use super::ensemble::{Ensemble, Entry, If, Life, News, Value};
+use crate::claim::{Expect, Record, Store};
+use crate::engine::records::{PageInProgress, not_held, sum};
+use crate::engine::{BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope};
+use crate::engines::feed::Feed;
+use crate::error::Result;
+use crate::name::Name;
+
+/// The first go of a walk; it takes more at a time while values are small.
+const FEW: usize = 16;
+const SMALL: usize = 256 * 1024;
+
+/// The records of an office.
+#[derive(Debug)]
+pub(super) struct Shelf<E: Ensemble>(Arc<Office<E>>);
+
+impl<E: Ensemble> Shelf<E> {
+    pub(super) const fn new(office: Arc<Office<E>>) -> Self {
+        Self(office)
+    }
+}
+
+/// The entry that a value is bound to: its key and its fence.
+type Bond = (Arc<str>, u64);
+
+const PLAIN: u8 = 0;
+const BOUND: u8 = 1;
+
+/// A value that is bound to nothing, as it is stored.
+pub(super) fn plain(value: &[u8]) -> Vec<u8> {
+    [&[PLAIN], value].concat()
+}
+
+/// A value as it is stored: what it is bound to, and itself.
+fn packed(value: &[u8], bond: Option<&Bond>) -> Vec<u8> {
+    let Some((key, fence)) = bond else { return plain(value) };
+    let length = u16::try_from(key.len()).unwrap_or(u16::MAX).to_be_bytes();
+    [&[BOUND], &length[..], key.as_bytes(), &fence.to_be_bytes(), value].concat()
+}
+
+/// Takes a stored value apart. What nobody of ours wrote is a plain value.
+fn unpacked(bytes: &[u8]) -> (Option<Bond>, &[u8]) {
+    let bound = || {
+        let (length, rest) = bytes.strip_prefix(&[BOUND])?.split_first_chunk::<2>()?;
+        let (key, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        let (fence, value) = rest.split_first_chunk::<8>()?;
+        let key = std::str::from_utf8(key).ok()?;
+        Some(((Arc::from(key), u64::from_be_bytes(*fence)), value))
+    };
+    match bound() {
+        Some((bond, value)) => (Some(bond), value),
+        None => (None, bytes.strip_prefix(&[PLAIN]).unwrap_or(bytes)),
+    }
+}
+
+/// A value that is there, and its bond.
+#[derive(Debug)]
+pub(super) struct Found {
+    bond: Option<Bond>,
+    body: Vec<u8>,
+    version: u64,
+}
+
+impl Found {
+    fn new(value: &Value) -> Self {
+        let (bond, body) = unpacked(&value.bytes);
+        Self { bond, body: body.to_vec(), version: value.version }
+    }
+
+    pub(super) fn record(self) -> Record {
+        Record::new(self.body, self.version)
+    }
+}
+
+impl<E: Ensemble> Office<E> {
+    /// A value, unless it is bound to what has ended.
+    pub(super) async fn live(&self, name: &Name) -> Result<Option<Found>> {
+        Ok(self.found(name).await?.1)
+    }
+
+    /// What is stored, and what counts of it.
+    async fn found(&self, name: &Name) -> Result<(Option<Value>, Option<Found>)> {
+        let Some(value) = self.ensemble.load(name.clone()).await? else { return Ok((None, None)) };
+        let found = self.if_alive(Found::new(&value)).await?;
+        Ok((Some(value), found))
+    }
+
+    async fn if_alive(&self, found: Found) -> Result<Option<Found>> {
+        let Some(bond) = &found.bond else { return Ok(Some(found)) };
+        let alive = self.is_there(bond).await?;
+        Ok(alive.then_some(found))
+    }
+
+    async fn is_there(&self, (key, fence): &Bond) -> Result<bool> {
+        let seen = self.ensemble.look(vec![Arc::clone(key)]).await?;
+        Ok(seen.into_iter().flatten().any(|(_, born)| born == *fence))
+    }
+
+    /// What a new value is to be bound to, and how long it stays.
+    fn bond(&self, store: &Store) -> Result<(Option<Bond>, Life)> {
+        let timed = store.ttl.map(Life::For);
+        let ticket = store.bound_to.as_ref().filter(|_| store.value.is_some());
+        let Some(ticket) = ticket else { return Ok((None, timed.unwrap_or(Life::Forever))) };
+        let desk = self.desks.get(ticket.id).filter(|desk| desk.fence().is_some());
+        let desk = desk.filter(|desk| !desk.session.is_over()).ok_or_else(|| not_held(store))?;
+        let entry = desk.entries.first().ok_or_else(|| not_held(store))?;
+        let bond = (Arc::clone(&entry.key), entry.fence.unwrap_or_default());
+        Ok((Some(bond), timed.unwrap_or_else(|| Life::Session(Arc::clone(&desk.session)))))
+    }
+
+    async fn store(&self, store: Store) -> Result<Result<u64, Option<Record>>> {
+        store.check()?;
+        let (bond, life) = self.bond(&store)?;
+        let bytes = store.value.as_ref().map(|value| packed(value, bond.as_ref()));
+        loop {
+            let condition = match store.expect {
+                Expect::Any => If::Any,
+                Expect::Absent | Expect::Version(_) => {
+                    let (value, found) = self.found(&store.name).await?;
+                    let found = found.map(Found::record);
+                    if !store.expect.holds(found.as_ref()) {
+                        return Ok(Err(found));
+                    }
+                    value.map_or(If::Absent, |value| If::Stamp(value.stamp))
+                }
+            };
+            let (name, bond) = (store.name.clone(), bond.clone());
+            let asked = self.ensemble.store(name, condition, bytes.clone(), life.clone(), bond);
+            if let Some(version) = asked.await? {
+                self.remember(&store);
+                return Ok(Ok(version));
+            }
+            self.check_bond(&store).await?;
+        }
+    }
+
+    fn remember(&self, store: &Store) {
+        if let (Some(ticket), Some(_)) = (&store.bound_to, &store.value) {
+            self.desks.update(ticket.id, |desk| desk.bound.push(store.name.clone()));
+        }
+    }
+
+    /// A write was refused: because of the lease it is to be bound to?
+    async fn check_bond(&self, store: &Store) -> Result<()> {
+        match self.bond(store)?.0 {
+            Some(bond) if !self.is_there(&bond).await? => Err(not_held(store)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn add(&self, name: Name, amount: u64) -> Result<u64> {
+        loop {
+            let (value, found) = self.found(&name).await?;
+            let (bond, record) =
+                found.map_or((None, None), |mut found| (found.bond.take(), Some(found.record())));
+            let sum = sum(&name, record.as_ref(), amount)?;
+            let life = if record.is_some() { Life::Keep } else { Life::Forever };
+            let condition = value.map_or(If::Absent, |value| If::Stamp(value.stamp));
+            let bytes = Some(packed(sum.to_string().as_bytes(), bond.as_ref()));
+            let asked = self.ensemble.store(name.clone(), condition, bytes, life, None);
+            if asked.await?.is_some() {
+                return Ok(sum);
+            }
+        }
+    }
+
+    /// Removes what was bound to a lease that has ended. If it fails, the value
+    /// goes with the session; nobody sees it until then.
+    pub(super) async fn unbind(&self, desk: &Desk) {
+        for name in &desk.bound {
+            if let Ok(Some((value, _))) = self.bound_to(desk, name).await {
+                let condition = If::Stamp(value.stamp);
+                let gone = self.ensemble.store(name.clone(), condition, None, Life::Keep, None);
+                let _ = gone.await;
+            }
+        }
+    }
+
+    /// What was bound to an entry is bound to another one from now on.
+    pub(super) async fn rebind(&self, desk: &Desk, entry: &Entry) {
+        for name in &desk.bound {
+            if let Ok(Some((value, body))) = self.bound_to(desk, name).await {
+                let bond = (Arc::clone(&entry.key), entry.fence.unwrap_or_default());
+                let (bytes, condition) = (packed(&body, Some(&bond)), If::Stamp(value.stamp));
+                let put =
+                    self.ensemble.store(name.clone(), condition, Some(bytes), Life::Keep, None);
+                let _ = put.await;
+            }
+        }
+    }
+
+    /// A value that is bound to one of these entries.
+    async fn bound_to(&self, desk: &Desk, name: &Name) -> Result<Option<(Value, Vec<u8>)>> {
+        let Some(value) = self.ensemble.load(name.clone()).await? else { return Ok(None) };
+        let (bond, body) = unpacked(&value.bytes);
+        let ours = |(key, _): &Bond| desk.entries.iter().any(|entry| entry.key == *key);
+        let body = body.to_vec();
+        Ok(bond.as_ref().is_some_and(ours).then_some((value, body)))
+    }
+
+    async fn page(&self, scope: Scope, page: Page) -> Result<RecordListing> {
+        let mut filled = PageInProgress::new(&page);
+        let after = page.after.as_ref().map(|name| format!("{}\0", name.as_str()));
+        let mut from = after.unwrap_or_default().max(scope.root().to_owned());
+        let mut most = FEW;
+        loop {
+            let (space, prefix) = (scope.namespace().clone(), Arc::from(scope.root()));
+            let asked = self.ensemble.scan(space, prefix, from.clone().into(), most);
+            let (values, more) = asked.await?;
+            let bytes: usize = values.iter().map(|(_, value)| value.bytes.len()).sum();
+            for (name, value) in values {
+                if name.as_str() < from.as_str() {
+                    continue;
+                }
+                if let Some(next) = scope.leap(name.as_str()) {
+                    from = next;
+                    continue;
+                }
+                from = format!("{}\0", name.as_str());
+                if let Some(found) = self.if_alive(Found::new(&value)).await?
+                    && !filled.add(name, found.record())
+                {
+                    return Ok(filled.done());
+                }
+            }
+            if !more {
+                return Ok(filled.done());
+            }
+            most = if bytes < SMALL { (most * 4).min(crate::engine::PAGE_MAX) } else { FEW };
+        }
+    }
+
+    async fn watch(self: Arc<Self>, scope: Scope) -> Result<Box<dyn RecordEvents>> {
+        let asked = self.ensemble.follow(scope.namespace().clone(), scope.root().into());
+        let (mut news, feed) = (asked.await?, Arc::new(Feed::default()));
+        let filled = Arc::clone(&feed);
+        let task = async move {
+            while let Some(news) = news.recv().await {
+                if let Some(event) = event(news, &scope) {
+                    filled.push(event);
+                }
+            }
+            filled.close();
+        };
+        let task = Task(self.home.spawn(task).abort_handle());
+        Ok(Box::new(Watching { feed, _task: task }))
+    }
+}
+
+/// What a watcher of `scope` is told.
+fn event(news: News, scope: &Scope) -> Option<RecordEvent> {
+    match news {
+        News::Put(name, value) => {
+            let stored = |name| RecordEvent::Stored(name, Found::new(&value).record());
+            scope.covers(&name).then(|| stored(name))
+        }
+        News::Gone(name) => scope.covers(&name).then_some(RecordEvent::Deleted(name)),
+        News::Gap => Some(RecordEvent::Resync),
+    }
+}
+
+/// One watcher.
+#[derive(Debug)]
+struct Watching {
+    feed: Arc<Feed>,
+    _task: Task,
+}
+
+impl RecordEvents for Watching {
+    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
+        Box::pin(async {
+            loop {
+                if let Some(next) = self.feed.pop() {
+                    return next;
+                }
+                self.feed.news().await;
+            }
+        })
+    }
+}
+
+impl<E: Ensemble> Records for Shelf<E> {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        let office = Arc::clone(&self.0);
+        Box::pin(async move { Ok(office.live(&name).await?.map(Found::record)) })
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        let office = Arc::clone(&self.0);
+        Box::pin(async move { office.store(store).await })
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        let office = Arc::clone(&self.0);
+        Box::pin(async move { office.add(name, amount).await })
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        let office = Arc::clone(&self.0);
+        Box::pin(async move { office.page(scope, page).await })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        Box::pin(Arc::clone(&self.0).watch(scope))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bond_comes_back_and_strangers_values_are_plain() {
+        let bond = (Arc::from("/locks/a/_c_1"), 7);
+        assert_eq!(unpacked(&packed(b"v", Some(&bond))), (Some(bond), &b"v"[..]));
+        assert_eq!(unpacked(&plain(b"v")), (None, &b"v"[..]));
+        assert_eq!(unpacked(b"text"), (None, &b"text"[..]));
+        assert_eq!(unpacked(&[BOUND, 9, 9]), (None, &[BOUND, 9, 9][..]));
+    }
+}

@@ -1,0 +1,218 @@
+//! What operators see, and how they take a lease away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Office;
+use super::ensemble::{Card, Ensemble, Entry, Line, Part, Step};
+use super::line::{fits, holders};
+use super::upkeep::REVOKE;
+use crate::claim::{LeaseId, Mode};
+use crate::engine::{
+    Evicted, Eviction, Held, Listing, Loss, Page, Queued, Selector, Status, Target,
+};
+use crate::error::Result;
+use crate::name::Name;
+
+/// How long a holder may take to leave by itself once it is told to: so it
+/// hears why, and not only that its entry has gone.
+const COURTESY: Duration = Duration::from_millis(250);
+
+/// What an operator leaves on an entry before it is taken away.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    actor: Arc<str>,
+    reason: Arc<str>,
+}
+
+impl Note {
+    const MARK: &'static str = "__EVICT__";
+
+    fn write(eviction: &Eviction) -> Vec<u8> {
+        format!("{}\n{}\n{}", Self::MARK, eviction.actor, eviction.reason).into_bytes()
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut lines = std::str::from_utf8(bytes).ok()?.splitn(3, '\n');
+        if lines.next()? != Self::MARK {
+            return None;
+        }
+        Some(Self { actor: lines.next()?.into(), reason: lines.next()?.into() })
+    }
+
+    pub(super) fn loss(self) -> Loss {
+        Loss::Evicted { actor: self.actor, reason: self.reason }
+    }
+}
+
+/// One claim as its entries show it.
+#[derive(Clone, Debug)]
+struct Seen {
+    entries: Vec<Entry>,
+    id: Option<LeaseId>,
+    card: Card,
+    mode: Mode,
+    fence: u64,
+}
+
+impl Seen {
+    fn held(&self) -> Held {
+        Held {
+            label: Arc::clone(&self.card.label),
+            mode: self.mode,
+            fence: Some(self.fence),
+            held_for: None,
+            time_left: None,
+            meta: self.card.meta.clone(),
+        }
+    }
+
+    fn queued(&self) -> Queued {
+        Queued { label: Arc::clone(&self.card.label), mode: self.mode, waiting_for: None }
+    }
+
+    const fn is(&self, target: Target) -> bool {
+        match (target, self.id) {
+            (Target::Fence(fence), _) => self.fence == fence,
+            (Target::Lease(wanted), Some(id)) => wanted.to_bits() == id.to_bits(),
+            (Target::Lease(_), None) => false,
+            (Target::All, _) => true,
+        }
+    }
+}
+
+impl<E: Ensemble> Office<E> {
+    pub(super) async fn inspect(self: Arc<Self>, select: Selector, page: Page) -> Result<Listing> {
+        let (names, more) = match select {
+            Selector::Name(name) => (vec![name], false),
+            Selector::Prefix(space, prefix) => {
+                self.ensemble.names(space, prefix, page.after, page.size).await?
+            }
+        };
+        let mut shown = Vec::new();
+        for name in names {
+            shown.push(self.status(name).await?);
+        }
+        shown.retain(Status::is_busy);
+        Ok(Listing::new(shown, more))
+    }
+
+    async fn status(&self, name: Name) -> Result<Status> {
+        let (holding, waiting) = self.seen(&name).await?;
+        let mut status = Status::new(name);
+        status.holders = holding.iter().map(Seen::held).collect();
+        status.waiters = waiting.iter().map(Seen::queued).collect();
+        Ok(status)
+    }
+
+    /// Who holds a name and who waits for it.
+    async fn seen(&self, name: &Name) -> Result<(Vec<Seen>, Vec<Seen>)> {
+        let queue = self.ensemble.list(Line::of(name, Part::Queue), None).await?;
+        if queue.is_empty() {
+            return self.seen_with_permits(name).await;
+        }
+        let front = holders(&queue).len();
+        let mut holding = self.look_closely(queue).await?;
+        let waiting = holding.split_off(front.min(holding.len()));
+        Ok((holding, waiting))
+    }
+
+    async fn seen_with_permits(&self, name: &Name) -> Result<(Vec<Seen>, Vec<Seen>)> {
+        let permits = self.ensemble.list(Line::of(name, Part::Permits), None).await?;
+        let door = self.ensemble.list(Line::of(name, Part::Door), None).await?;
+        let mut holding = grouped(self.look_closely(permits.clone()).await?);
+        let mut waiting = self.look_closely(door).await?;
+        let of = holding.iter().find_map(|seen| match seen.mode {
+            Mode::Permits { of, .. } if of > 0 => Some(of),
+            _ => None,
+        });
+        if of.is_some_and(|of| !fits(&permits, of)) {
+            // The last to join is still at the door.
+            holding.pop();
+        }
+        waiting.retain(|seen| !holding.iter().any(|holder| holder.id == seen.id));
+        Ok((holding, waiting))
+    }
+
+    /// Entries with what they say about themselves; those that have gone
+    /// meanwhile are left out.
+    async fn look_closely(&self, entries: Vec<Entry>) -> Result<Vec<Seen>> {
+        let keys = entries.iter().map(|entry| Arc::clone(&entry.key)).collect();
+        let looks = self.ensemble.look(keys).await?;
+        let seen = entries.into_iter().zip(looks).filter_map(|(entry, look)| {
+            let (card, fence) = look?;
+            let (id, mode) = (entry.id, card.mode.unwrap_or(entry.mode));
+            Some(Seen { entries: vec![entry], id, card, mode, fence })
+        });
+        Ok(seen.collect())
+    }
+
+    pub(super) async fn evict(self: Arc<Self>, eviction: Eviction) -> Result<Evicted> {
+        let (mut holding, _) = self.seen(&eviction.name).await?;
+        holding.retain(|seen| seen.is(eviction.target));
+        let mut leases = Vec::new();
+        for seen in holding {
+            if self.take_away(&seen, &eviction).await? {
+                leases.push(seen.held());
+            }
+        }
+        Ok(Evicted::new(leases))
+    }
+
+    /// Asks the holder to leave; or tells it to, waits a moment, and removes what
+    /// is left.
+    async fn take_away(&self, seen: &Seen, eviction: &Eviction) -> Result<bool> {
+        let mut found = false;
+        for entry in &seen.entries {
+            let (key, fence) = (Arc::clone(&entry.key), seen.fence);
+            let bytes = if eviction.ask { REVOKE.to_vec() } else { Note::write(eviction) };
+            let step = Step::Write { key: Arc::clone(&key), fence, bytes };
+            let written = self.ensemble.change(vec![step]).await?.is_some();
+            found |= written;
+            if written && !eviction.ask {
+                self.wait_for_departure(&key).await?;
+                self.ensemble.change(vec![Step::Remove { key, fence }]).await?;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn wait_for_departure(&self, key: &Arc<str>) -> Result<()> {
+        let Some(watched) = self.ensemble.watch(Arc::clone(key)).await? else { return Ok(()) };
+        tokio::select! {
+            _ = watched.change => {}
+            () = self.clock.sleep_until(self.clock.now().after(COURTESY)) => {}
+        }
+        Ok(())
+    }
+}
+
+/// The entries of one claim together.
+fn grouped(seen: Vec<Seen>) -> Vec<Seen> {
+    let mut claims: Vec<Seen> = Vec::new();
+    for one in seen {
+        match claims.iter_mut().find(|claim| claim.id.is_some() && claim.id == one.id) {
+            Some(claim) => {
+                claim.fence = claim.fence.max(one.fence);
+                claim.entries.extend(one.entries);
+            }
+            None => claims.push(one),
+        }
+    }
+    claims
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::Namespace;
+
+    #[test]
+    fn a_note_tells_who_and_why() {
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let eviction = Eviction::new(name, Target::All, "ann", "stuck\nfor hours").unwrap();
+        let loss = Note::read(&Note::write(&eviction)).unwrap().loss();
+        assert_eq!(loss, eviction.loss());
+        assert!(Note::read(b"__REVOKE__").is_none() && Note::read(b"\xff").is_none());
+    }
+}

@@ -1,0 +1,87 @@
+//! Waiting: for the one entry before ours, or for permits to be given back.
+
+use std::sync::Arc;
+
+use super::Office;
+use super::claims::fence;
+use super::desk::{Desk, Stage};
+use super::ensemble::{Ensemble, Line, Part};
+use super::line::{Standing, standing};
+use super::permits::are_in;
+use crate::claim::{Mode, Predecessor, Ticket, Wake};
+use crate::clock::Moment;
+use crate::error::Result;
+
+impl<E: Ensemble> Office<E> {
+    pub(super) async fn wait(self: Arc<Self>, ticket: Ticket, until: Moment) -> Result<Wake> {
+        let Some(desk) = self.desks.get(ticket.id) else { return Ok(Wake::Look) };
+        let Stage::Queued { ahead } = desk.stage.clone() else { return Ok(Wake::Look) };
+        let turn = async {
+            match (ahead, self.way(ticket.mode)) {
+                (Some(ahead), Mode::Permits { .. }) => self.turn_at_the_door(ahead).await,
+                (None, _) => self.permits_come(&desk).await,
+                (Some(ahead), _) => self.turn_in_the_queue(&desk, ahead).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            wake = turn => wake,
+            // Then it has to join again, in another session.
+            () = desk.session.ended() => Ok(Wake::Look),
+            () = self.clock.sleep_until(until) => Ok(Wake::Look),
+        }
+    }
+
+    /// Waits until one entry has gone or changed.
+    async fn passed(&self, key: Arc<str>) -> Result<()> {
+        if let Some(watched) = self.ensemble.watch(key).await? {
+            watched.change.await;
+        }
+        Ok(())
+    }
+
+    async fn turn_in_the_queue(self: &Arc<Self>, desk: &Desk, ahead: Arc<str>) -> Result<Wake> {
+        let Some(mine) = desk.entries.first() else { return Ok(Wake::Look) };
+        let mut ahead = ahead;
+        loop {
+            self.passed(ahead).await?;
+            let line = Line::of(&desk.ticket.name, Part::Queue);
+            let queue = self.ensemble.list(line, Some(mine.clone())).await?;
+            match standing(&queue, mine) {
+                Standing::Holds => return Ok(self.handed_over(desk)),
+                Standing::Behind(next) => ahead = next,
+                Standing::OtherKind(_) | Standing::Absent => return Ok(Wake::Look),
+            }
+        }
+    }
+
+    /// The claim that follows goes through the door; it is driven to its end,
+    /// which a wait is not.
+    async fn turn_at_the_door(&self, ahead: Arc<str>) -> Result<Wake> {
+        self.passed(ahead).await?;
+        Ok(Wake::Look)
+    }
+
+    async fn permits_come(self: &Arc<Self>, desk: &Desk) -> Result<Wake> {
+        loop {
+            let line = Line::of(&desk.ticket.name, Part::Permits);
+            let watched = self.ensemble.watch_line(line).await?;
+            if !are_in(&desk.entries, &watched.line) {
+                return Ok(Wake::Look);
+            }
+            if self.has_permits(desk, &watched.line) {
+                self.leave_the_door(desk);
+                return Ok(self.handed_over(desk));
+            }
+            watched.change.await;
+        }
+    }
+
+    /// The turn has come. The lease runs as long as the place would have: both
+    /// are the session's.
+    fn handed_over(self: &Arc<Self>, desk: &Desk) -> Wake {
+        let fence = fence(&desk.entries);
+        self.desks.update(desk.ticket.id, |desk| desk.stage = Stage::Held { fence });
+        Wake::Granted { fence, predecessor: Predecessor::Unknown }
+    }
+}
