@@ -20,6 +20,10 @@ impl Ensemble for Arc<Etcd> {
         &self.profile
     }
 
+    fn mutex_is_semaphore(&self) -> bool {
+        false
+    }
+
     fn bus(&self) -> &Bus {
         self.link.mood().bus()
     }

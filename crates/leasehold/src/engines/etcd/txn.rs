@@ -90,7 +90,12 @@ pub(super) fn put(key: &str, value: Vec<u8>, lease: i64) -> RequestOp {
     write(PutRequest { key: key.into(), value, lease, ignore_lease: false })
 }
 
-pub(super) fn write(put: PutRequest) -> RequestOp {
+/// Writes over a key that is there, which keeps its lease.
+pub(super) fn overwrite(key: &str, value: Vec<u8>) -> RequestOp {
+    write(PutRequest { key: key.into(), value, lease: 0, ignore_lease: true })
+}
+
+fn write(put: PutRequest) -> RequestOp {
     RequestOp { request: Some(Request::RequestPut(put)) }
 }
 
