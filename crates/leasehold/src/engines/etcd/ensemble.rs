@@ -138,11 +138,6 @@ impl Ensemble for Arc<Etcd> {
 
     fn close(&self) -> BoxFuture<Result<()>> {
         let me = Self::clone(self);
-        Box::pin(async move {
-            me.closed.send_replace(true);
-            let closed = me.leases.close().await;
-            me.link.mood().bus().close();
-            closed
-        })
+        Box::pin(async move { Etcd::close(&me).await })
     }
 }

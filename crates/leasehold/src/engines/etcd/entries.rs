@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::Etcd;
 use super::keys::card_of;
 use super::proto::event::EventType;
-use super::proto::{Event, TxnRequest};
+use super::proto::{Compare, Event, TxnRequest};
 use super::txn;
+use super::values::session_of;
 use super::watches::Watch;
 use crate::engines::consensus::{Card, Change, Step, Watched};
 use crate::error::Result;
@@ -39,28 +40,30 @@ impl Etcd {
     pub(super) async fn change(&self, steps: Vec<Step>) -> Result<Option<u64>> {
         let by = self.link.deadline();
         let mut request = TxnRequest::default();
-        for step in &steps {
-            match step {
-                Step::Remove { key, fence } | Step::Write { key, fence, .. } => {
-                    request.compare.push(txn::made_at(key, fence.cast_signed()));
-                }
+        let mut bound = None;
+        for step in steps {
+            request.compare.extend(condition(&step));
+            request.success.extend(match step {
+                Step::Remove { key, .. } => Some(txn::delete(&key)),
+                Step::Write { key, bytes, .. } => Some(txn::overwrite(&key, bytes)),
                 Step::Put { name, bytes, life } => {
-                    request.success.push(self.put(name, bytes.clone(), life, by).await?);
+                    let put = self.put(&name, bytes, &life, by).await?;
+                    bound = session_of(life).or(bound);
+                    Some(put)
                 }
-            }
-            match step {
-                Step::Remove { key, .. } => request.success.push(txn::delete(key)),
-                Step::Write { key, bytes, .. } => {
-                    request.success.push(txn::overwrite(key, bytes.clone()));
-                }
-                Step::Put { .. } => {}
-            }
+            });
         }
-        let lives = steps.iter().filter_map(|step| match step {
-            Step::Put { life, .. } => Some(life),
-            _ => None,
-        });
-        self.commit(request, lives, by).await
+        self.commit(request, bound, by).await
+    }
+}
+
+/// What must be there for a step to be taken.
+fn condition(step: &Step) -> Option<Compare> {
+    match step {
+        Step::Remove { key, fence } | Step::Write { key, fence, .. } => {
+            Some(txn::made_at(key, fence.cast_signed()))
+        }
+        Step::Put { .. } => None,
     }
 }
 

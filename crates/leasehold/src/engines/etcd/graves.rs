@@ -7,7 +7,6 @@ use super::Etcd;
 use super::link::Fault;
 use super::proto::{RequestOp, TxnRequest, TxnResponse};
 use super::txn;
-use crate::claim::LeaseId;
 use crate::clock::Moment;
 use crate::error::Result;
 
@@ -25,16 +24,16 @@ impl Graves {
 }
 
 impl Etcd {
-    /// Puts up the tombstone of `id`, and looks around in the same step.
+    /// Puts up a tombstone, and looks around in the same step.
     pub(super) async fn bury(
         &self,
-        id: LeaseId,
+        tombstone: &str,
         look: RequestOp,
         by: Moment,
     ) -> Result<TxnResponse> {
         loop {
             let lease = self.grave(by).await?;
-            let stone = txn::put(&self.keys.tombstone(id), Vec::new(), lease);
+            let stone = txn::put(tombstone, Vec::new(), lease);
             let request =
                 TxnRequest { success: vec![stone, look.clone()], ..TxnRequest::default() };
             match self.link.ask(request, by).await {

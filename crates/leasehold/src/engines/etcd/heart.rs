@@ -34,6 +34,8 @@ pub(super) struct Heart {
 struct Beat {
     session: Arc<Session>,
     sent_at: Moment,
+    /// When it should have been answered.
+    late: Moment,
     done: Option<oneshot::Sender<()>>,
 }
 
@@ -58,12 +60,11 @@ impl Heart {
             let (out, outbound) = mpsc::unbounded_channel();
             let mut flight = Flight { out, beats: VecDeque::new() };
             self.send(&mut flight, beat);
-            let by = self.link.deadline();
-            let left = match self.link.stream(outbound, by).await {
+            let go_on = match self.link.stream(outbound, flight.late()).await {
                 Ok(inbound) => self.run(&mut flight, inbound).await,
                 Err(_) => true,
             };
-            if !left {
+            if !go_on {
                 return;
             }
             self.make_due(&flight);
@@ -92,7 +93,7 @@ impl Heart {
     async fn run(&mut self, flight: &mut Flight, inbound: Inbound<LeaseKeepAliveResponse>) -> bool {
         let Inbound { mut answers, way } = inbound;
         loop {
-            let late = flight.deadline(&self.link);
+            let late = flight.late();
             let clock = self.link.clock().clone();
             tokio::select! {
                 biased;
@@ -123,7 +124,9 @@ impl Heart {
     fn answered(&mut self, flight: &mut Flight, answer: &LeaseKeepAliveResponse) -> bool {
         self.pause.reset();
         self.link.mood().reached();
-        let Some(Beat { session, sent_at, done }) = flight.beats.pop_front() else { return false };
+        let Some(Beat { session, sent_at, done, .. }) = flight.beats.pop_front() else {
+            return false;
+        };
         if session.id().cast_signed() != answer.id {
             return false;
         }
@@ -149,7 +152,9 @@ impl Heart {
         }
         // A stream that has ended says so when it is read.
         let _ = flight.out.send(LeaseKeepAliveRequest { id: session.id().cast_signed() });
-        flight.beats.push_back(Beat { session, sent_at, done });
+        // A lease has time for one more server.
+        let late = sent_at.after(self.link.timeout().min(session.ttl() / 2));
+        flight.beats.push_back(Beat { session, sent_at, late, done });
     }
 
     fn keep(&mut self, session: Arc<Session>) {
@@ -175,8 +180,8 @@ impl Heart {
 }
 
 impl Flight {
-    /// When the oldest renewal under way should have been answered.
-    fn deadline(&self, link: &Link) -> Moment {
-        self.beats.front().map_or(Moment::NEVER, |beat| beat.sent_at.after(link.timeout()))
+    /// When the first of those under way should have been answered.
+    fn late(&self) -> Moment {
+        self.beats.iter().map(|beat| beat.late).min().unwrap_or(Moment::NEVER)
     }
 }

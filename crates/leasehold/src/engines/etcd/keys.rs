@@ -80,9 +80,14 @@ impl Keys {
         format!("{prefix}{lease:x}{}", suffix(id))
     }
 
-    /// Who finds it there has been given up.
-    pub(super) fn tombstone(&self, id: LeaseId) -> String {
-        format!("{}/tombstones/{:032x}", self.root, id.to_bits())
+    /// Whoever finds it there has been given up, in this part.
+    pub(super) fn tombstone(&self, part: Part, id: LeaseId) -> String {
+        let part = match part {
+            Part::Queue => "",
+            Part::Door => "-door",
+            Part::Permits => "-permits",
+        };
+        format!("{}/tombstones/{:032x}{part}", self.root, id.to_bits())
     }
 
     /// What the keys of all locks of a namespace begin with, if they are escaped.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 
 use super::heart::{Heart, Order};
 use super::link::{Fault, Link, over};
@@ -21,6 +22,7 @@ pub(super) struct Leases {
     /// Held while one is granted: one is enough for all who want it.
     granting: tokio::sync::Mutex<()>,
     heart: mpsc::UnboundedSender<Order>,
+    beating: AbortHandle,
 }
 
 /// The sessions that are not over, by what was asked for.
@@ -34,8 +36,9 @@ impl Leases {
         let live = Live { link: Arc::clone(link), table: Mutex::default() };
         let live = Arc::new(live);
         let (heart, orders) = mpsc::unbounded_channel();
-        home.spawn(Heart::new(link, &live, orders).beat());
-        Self { link: Arc::clone(link), live, granting: tokio::sync::Mutex::default(), heart }
+        let beating = home.spawn(Heart::new(link, &live, orders).beat()).abort_handle();
+        let granting = tokio::sync::Mutex::default();
+        Self { link: Arc::clone(link), live, granting, heart, beating }
     }
 
     pub(super) const fn live(&self) -> &Arc<Live> {
@@ -120,6 +123,7 @@ impl Leases {
     /// Gives every lease back, and all that lives on it.
     pub(super) async fn close(&self) -> Result<()> {
         let by = self.link.deadline();
+        self.beating.abort();
         let all = std::mem::take(&mut *self.live.table());
         all.values().for_each(|session| session.end());
         let mut closed = Ok(());

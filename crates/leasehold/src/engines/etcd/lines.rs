@@ -60,16 +60,16 @@ impl Etcd {
         by: Moment,
     ) -> Result<Joined> {
         let own = Keys::own(&place.prefix, session.id(), newcomer.id);
-        let tombstone = self.keys.tombstone(newcomer.id);
+        let tombstone = self.keys.tombstone(place.part, newcomer.id);
         let request = place.joining(&own, session, newcomer, &tombstone);
         let answer = self.on_session(session, self.link.ask(request, by).await)?;
-        let [own, tombstone, line, others] = ranges(answer);
+        let [own, tombstone, line, queue] = ranges(answer);
         let mine: Vec<_> = place.view(&own.kvs).line;
         if mine.is_empty() && !tombstone.kvs.is_empty() {
             return Err(Error::new(ErrorKind::NotHeld, "this claim has been given back"));
         }
         let View { line, stranger, .. } = self.whole(place, line, mine.first(), by).await?;
-        let stranger = stranger.or_else(|| place.stranger(&others.kvs));
+        let stranger = stranger.or_else(|| place.stranger(&queue.kvs));
         Ok(Joined { mine, line, stranger })
     }
 
@@ -113,7 +113,7 @@ impl Etcd {
         let by = self.link.deadline();
         let place = self.place(line)?;
         let all = RangeRequest { keys_only: true, ..txn::below(&place.prefix, 0) };
-        let found = self.bury(id, read(all), by).await?;
+        let found = self.bury(&self.keys.tombstone(place.part, id), read(all), by).await?;
         let mine = txn::found(found).flat_map(|range| range.kvs);
         let mine = mine.filter(|key| keys::is_of(&key.key, id));
         let gone = mine.filter_map(|key| Some(txn::delete(str::from_utf8(&key.key).ok()?)));
@@ -182,12 +182,9 @@ impl Place {
     ) -> TxnRequest {
         let mut compare = vec![txn::absent(own), txn::absent(tombstone)];
         compare.extend(newcomer.only_if_empty.then(|| txn::none_below(&self.prefix)));
-        let looks = vec![
-            read(txn::one(own)),
-            read(txn::one(tombstone)),
-            read(txn::oldest_below(&self.prefix, PAGE)),
-            read(self.others()),
-        ];
+        let line = txn::oldest_below(&self.prefix, PAGE);
+        let mut looks = vec![read(txn::one(own)), read(txn::one(tombstone)), read(line)];
+        looks.extend((self.part != Part::Queue).then(|| read(self.queue())));
         let mut card = newcomer.card.clone();
         if self.part != Part::Door {
             card.mode = Some(newcomer.mode);
@@ -197,11 +194,10 @@ impl Place {
         TxnRequest { compare, success, failure: looks }
     }
 
-    /// Entries of the queue, which begin with a lease in hex: before the parts.
-    fn others(&self) -> RangeRequest {
-        let limit = if self.part == Part::Queue { 1 } else { PAGE };
+    /// Who is in the queue: its keys begin with a lease in hex, before the parts.
+    fn queue(&self) -> RangeRequest {
         let range_end = format!("{}g", self.base).into_bytes();
-        RangeRequest { range_end, ..txn::below(&self.base, limit) }
+        RangeRequest { range_end, ..txn::below(&self.base, PAGE) }
     }
 
     fn view(&self, keys: &[KeyValue]) -> View {
@@ -216,18 +212,17 @@ impl Place {
         view
     }
 
-    /// Who uses the name as another kind, if this line cannot show it.
-    fn stranger(&self, others: &[KeyValue]) -> Option<Mode> {
-        let queue = others.iter().map(|key| keys::read(&self.base, Part::Queue, key));
-        let mut modes = queue.filter_map(|found| match found {
+    /// Who uses the name as another kind, though not in this line.
+    fn stranger(&self, queue: &[KeyValue]) -> Option<Mode> {
+        queue.iter().find_map(|key| match keys::read(&self.base, Part::Queue, key) {
             Found::Entry(entry) => Some(entry.mode),
             _ => None,
-        });
-        modes.next().filter(|_| self.part != Part::Queue)
+        })
     }
 }
 
-/// What the four reads of a join found.
+/// What the reads of a join found; the last is left out where the line is the
+/// queue itself.
 fn ranges(answer: TxnResponse) -> [RangeResponse; 4] {
     let mut found = txn::found(answer);
     std::array::from_fn(|_| found.next().unwrap_or_default())

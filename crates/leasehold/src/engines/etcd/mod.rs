@@ -26,6 +26,7 @@ mod settings;
 mod tests;
 mod txn;
 mod values;
+mod version;
 mod watches;
 
 use std::fmt;
@@ -39,14 +40,14 @@ use self::graves::Graves;
 use self::keys::Keys;
 use self::leases::Leases;
 use self::link::Link;
-use self::proto::MemberListRequest;
+use self::proto::{MemberListRequest, RangeRequest};
 use self::settings::Settings;
 use self::watches::Watches;
-use crate::clock::Clock;
+use crate::claim::LeaseId;
+use crate::clock::{Clock, Moment};
 use crate::engine::Engine;
-use crate::engine::Profile;
-use crate::engine::profile::Survives;
-use crate::engines::consensus;
+use crate::engine::profile::{Profile, Survives};
+use crate::engines::consensus::{self, Part};
 use crate::error::Result;
 use crate::url::Url;
 
@@ -82,7 +83,26 @@ impl Etcd {
         }
         let keys = Keys::new(settings.root.clone(), settings.names);
         let (graves, closed) = (Graves::default(), watch::Sender::new(false));
-        Ok(Self { link, leases, watches, keys, graves, profile, home, closed })
+        let etcd = Self { link, leases, watches, keys, graves, profile, home, closed };
+        // Some requests are open to users without rights; this one is not.
+        etcd.ping(etcd.link.deadline()).await?;
+        Ok(etcd)
+    }
+
+    /// Reads what every user of ours may read, from a majority of the members.
+    async fn ping(&self, by: Moment) -> Result<()> {
+        let nothing = txn::one(&self.keys.tombstone(Part::Queue, LeaseId::from_bits(0)));
+        self.link.ask(RangeRequest { count_only: true, ..nothing }, by).await?;
+        Ok(())
+    }
+
+    /// Gives back what we have, and ends what runs.
+    async fn close(&self) -> Result<()> {
+        self.closed.send_replace(true);
+        let closed = self.leases.close().await;
+        self.watches.close();
+        self.link.mood().bus().close();
+        closed
     }
 }
 

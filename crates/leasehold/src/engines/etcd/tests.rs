@@ -397,3 +397,13 @@ async fn users_prove_who_they_are() {
         assert!(!error.to_string().contains("wrong"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn the_doctor_knows_the_server() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let findings = etcd.examine().await.unwrap();
+    let says = |text: &str| findings.iter().any(|finding| finding.message.contains(text));
+    assert!(says("one endpoint") && says("asks nobody"), "{findings:?}");
+    assert!(!says("knows no leader") && !says("full"), "{findings:?}");
+}

@@ -90,12 +90,12 @@ pub(super) fn put(key: &str, value: Vec<u8>, lease: i64) -> RequestOp {
     write(PutRequest { key: key.into(), value, lease, ignore_lease: false })
 }
 
-/// Writes over a key that is there; it stays on its lease.
+/// Writes over a key that is there, which keeps its lease.
 pub(super) fn overwrite(key: &str, value: Vec<u8>) -> RequestOp {
     write(PutRequest { key: key.into(), value, lease: 0, ignore_lease: true })
 }
 
-pub(super) fn write(put: PutRequest) -> RequestOp {
+fn write(put: PutRequest) -> RequestOp {
     RequestOp { request: Some(Request::RequestPut(put)) }
 }
 

@@ -6,14 +6,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Etcd;
-use super::link::Fault;
 use super::pause::Pause;
 use super::proto::event::EventType;
-use super::proto::{Event, KeyValue, PutRequest, RangeRequest, RequestOp, TxnRequest};
+use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::txn;
 use super::watches::Watch;
 use crate::clock::Moment;
-use crate::engines::consensus::{If, Life, News, Value};
+use crate::engines::consensus::{If, Life, News, Session, Value};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -49,7 +48,7 @@ impl Etcd {
             None => txn::delete(&key),
             Some(bytes) => self.put(name, bytes, &life, by).await?,
         });
-        self.commit(request, std::iter::once(&life), by).await
+        self.commit(request, session_of(life), by).await
     }
 
     /// A step that writes a value.
@@ -60,34 +59,31 @@ impl Etcd {
         life: &Life,
         by: Moment,
     ) -> Result<RequestOp> {
-        let lease = match life {
-            Life::Forever | Life::Keep => 0,
-            Life::For(ttl) => self.leases.lease(seconds(*ttl), by).await?.0,
-            Life::Session(session) => session.id().cast_signed(),
-        };
-        let ignore_lease = matches!(life, Life::Keep);
-        let key = self.keys.record(name).into_bytes();
-        Ok(txn::write(PutRequest { key, value, lease, ignore_lease }))
+        let key = self.keys.record(name);
+        Ok(match life {
+            Life::Forever => txn::put(&key, value, 0),
+            Life::Keep => txn::overwrite(&key, value),
+            Life::For(ttl) => {
+                let (lease, _) = self.leases.lease(seconds(*ttl), by).await?;
+                txn::put(&key, value, lease)
+            }
+            Life::Session(session) => txn::put(&key, value, session.id().cast_signed()),
+        })
     }
 
-    /// Carries out a transaction: the revision of its change, if it came about.
+    /// Carries out a transaction, whose values may be bound to a session: the
+    /// revision of its change, if it came about.
     pub(super) async fn commit(
         &self,
         request: TxnRequest,
-        mut lives: impl Iterator<Item = &Life>,
+        bound: Option<Arc<Session>>,
         by: Moment,
     ) -> Result<Option<u64>> {
         let answer = self.link.ask(request, by).await;
-        let session = lives.find_map(|life| match life {
-            Life::Session(session) => Some(session),
-            _ => None,
-        });
-        let answer = match (answer, session) {
-            (Err(Fault::LeaseGone), Some(session)) => {
-                self.on_session(session, Err(Fault::LeaseGone))
-            }
-            (answer, _) => Ok(answer?),
-        }?;
+        let answer = match bound {
+            Some(session) => self.on_session(&session, answer)?,
+            None => answer?,
+        };
         Ok(answer.succeeded.then(|| txn::revision(answer.header).unsigned_abs()))
     }
 
@@ -194,6 +190,14 @@ fn named(namespace: &Namespace, records: &str, key: KeyValue) -> Option<(Name, V
 fn value(key: KeyValue) -> Value {
     let version = key.mod_revision.unsigned_abs();
     Value { bytes: key.value, version, stamp: key.mod_revision }
+}
+
+/// What a value may end with.
+pub(super) fn session_of(life: Life) -> Option<Arc<Session>> {
+    match life {
+        Life::Session(session) => Some(session),
+        _ => None,
+    }
 }
 
 /// The first key after this one.

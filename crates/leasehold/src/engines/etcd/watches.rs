@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tonic::Status;
 
 use super::link::{Inbound, Link};
@@ -18,6 +19,7 @@ pub(super) struct Watches {
     orders: mpsc::UnboundedSender<Order>,
     /// Ids are ours to choose. Never 0, which the server would replace.
     next: AtomicI64,
+    desk: AbortHandle,
 }
 
 /// What happens to some keys, until it is dropped.
@@ -41,8 +43,13 @@ impl Watches {
             watches: HashMap::new(),
             pause: Pause::default(),
         };
-        home.spawn(desk.run());
-        Self { orders, next: AtomicI64::new(1) }
+        let desk = home.spawn(desk.run()).abort_handle();
+        Self { orders, next: AtomicI64::new(1), desk }
+    }
+
+    /// Whoever watches is told that the watch broke.
+    pub(super) fn close(&self) {
+        self.desk.abort();
     }
 
     /// Watches the keys from `key` to `range_end` (one key, if that is empty),

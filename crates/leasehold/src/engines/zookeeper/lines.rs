@@ -201,7 +201,12 @@ impl Client {
     pub(super) async fn withdraw(&self, line: Line, id: LeaseId) -> Result<bool> {
         let path = self.layout.line(&line)?;
         let (mark, mut any) = (prefix(id), false);
-        for tether in self.sessions.living() {
+        let mut asked = self.sessions.living();
+        if asked.is_empty() {
+            // Another client made the claim.
+            asked.push(self.sessions.any().await?);
+        }
+        for tether in asked {
             let names = match self.children_of(&tether, &path).await {
                 Ok(names) => names,
                 // What was sent on it went with it.

@@ -18,8 +18,9 @@ use crate::engines::etcd::settings::{Host, Settings};
 use crate::engines::tls;
 use crate::error::{Error, Result};
 
-/// How often a silent connection is tried. A server takes pings that come more
-/// often than every five seconds for an attack.
+/// How often a silent connection is tried, while a stream is open on it. A server
+/// takes pings that come more often than every five seconds, or without a stream,
+/// for an attack.
 const PING: Duration = Duration::from_secs(10);
 
 /// One endpoint.
@@ -50,8 +51,7 @@ impl Dial {
         let endpoint = endpoint
             .connect_timeout(settings.connect)
             .http2_keep_alive_interval(PING)
-            .keep_alive_timeout(settings.timeout)
-            .keep_alive_while_idle(true);
+            .keep_alive_timeout(settings.timeout);
         Ok(Self { host: host.clone(), tls, endpoint })
     }
 

@@ -39,9 +39,7 @@ impl Fault {
         match status.code() {
             Code::NotFound if said.contains("lease not found") => Self::LeaseGone,
             Code::Unauthenticated => Self::Token(denied(said)),
-            Code::InvalidArgument if said.contains("revision of auth store is old") => {
-                Self::Token(denied(said))
-            }
+            Code::InvalidArgument if asks_for_a_token(said) => Self::Token(denied(said)),
             Code::PermissionDenied => Self::Refused(denied(said)),
             Code::InvalidArgument | Code::FailedPrecondition => Self::Refused(refused(said)),
             Code::ResourceExhausted | Code::OutOfRange => Self::Refused(full(said)),
@@ -98,6 +96,11 @@ fn causes(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(status.source(), |&cause| cause.source())
 }
 
+/// Users were turned on, or their roles changed, since ours was given.
+fn asks_for_a_token(said: &str) -> bool {
+    said.contains("user name is empty") || said.contains("revision of auth store is old")
+}
+
 fn denied(said: &str) -> Error {
     Error::new(
         ErrorKind::Denied,
@@ -112,7 +115,7 @@ fn refused(said: &str) -> Error {
             "the value is larger than etcd takes; store less, or raise --max-request-bytes",
         );
     }
-    if said.contains("user name is empty") || said.contains("authentication failed") {
+    if said.contains("authentication failed") {
         return denied(said);
     }
     Error::new(ErrorKind::Unexpected, "etcd refuses the request").caused_by(said)

@@ -88,11 +88,6 @@ impl Link {
         &self.dials
     }
 
-    /// Whether we have a login that no server asks for.
-    pub(super) fn login_is_needless(&self) -> bool {
-        self.pass.is_needless()
-    }
-
     /// When a request that begins now has to end.
     pub(super) fn deadline(&self) -> Moment {
         self.clock.now().after(self.timeout)
@@ -105,7 +100,9 @@ impl Link {
         let mut token_may_be_old = true;
         loop {
             let way = self.way(by).await?;
-            let fault = match self.send(&way, request.clone(), by).await {
+            // A server that says nothing leaves time for another.
+            let until = if has_effect || servers == 1 { by } else { self.half_way(by) };
+            let fault = match self.send(&way, request.clone(), until).await {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
@@ -115,9 +112,22 @@ impl Link {
                     token_may_be_old = false
                 }
                 fault if servers > 0 && fault.is_repeatable(has_effect) => {}
-                fault => return Err(fault),
+                fault => return Err(self.unreached(fault)),
             }
         }
+    }
+
+    fn half_way(&self, by: Moment) -> Moment {
+        let now = self.clock.now();
+        now.after(by.since(now) / 2)
+    }
+
+    /// The last word on a request: nobody could answer it.
+    fn unreached(&self, fault: Fault) -> Fault {
+        if matches!(fault, Fault::Elsewhere(_)) {
+            self.mood.unreached();
+        }
+        fault
     }
 
     /// Asks one server, over a connection of its own.
@@ -151,7 +161,8 @@ impl Link {
             let open = call::stream::<C>(way.channel.clone(), request).await;
             open.map_err(|status| Fault::of(&status, false))
         };
-        let answers = self.watched(&way, open, by, false).await?;
+        let answers = self.watched(&way, open, by, false).await;
+        let answers = answers.map_err(|fault| self.unreached(fault))?;
         Ok(Inbound { answers, way })
     }
 
@@ -184,10 +195,7 @@ impl Link {
         let answer = tokio::select! {
             biased;
             answer = asked => answer,
-            () = self.clock.sleep_until(by) => {
-                self.mood.unreached();
-                Err(fault::late(has_effect))
-            }
+            () = self.clock.sleep_until(by) => Err(fault::late(has_effect)),
         };
         match &answer {
             Err(Fault::Elsewhere(_)) => self.leave(way),
@@ -215,7 +223,7 @@ impl Link {
             way = self.dial() => way,
             () = self.clock.sleep_until(by) => Err(fault::late(false)),
         };
-        way.inspect_err(|_| self.mood.unreached())
+        way.map_err(|fault| self.unreached(fault))
     }
 
     async fn dial(&self) -> Result<Way, Fault> {

@@ -58,11 +58,6 @@ impl Pass {
         self.login.is_some()
     }
 
-    /// Whether we have a login that nobody asks for.
-    pub(super) fn is_needless(&self) -> bool {
-        matches!(*self.token(), Token::Needless)
-    }
-
     fn token(&self) -> MutexGuard<'_, Token> {
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
