@@ -132,7 +132,7 @@ impl Store {
     ///
     /// When there is no room for its folder, or the server does not start.
     pub fn etcd() -> Outcome<Self> {
-        Self::rooted(shared::Kind::Etcd, "")
+        Self::rooted(shared::Kind::Etcd, "root=")
     }
 
     /// The same in a cluster of three.
@@ -141,7 +141,7 @@ impl Store {
     ///
     /// When there is no room for its folder, or a server does not start.
     pub fn etcd_cluster() -> Outcome<Self> {
-        Self::rooted(shared::Kind::EtcdCluster, "")
+        Self::rooted(shared::Kind::EtcdCluster, "root=")
     }
 
     /// A node of its own on a ZooKeeper that all stores of this process share.
@@ -150,7 +150,7 @@ impl Store {
     ///
     /// When there is no room for its folder, or the server does not start.
     pub fn zookeeper() -> Outcome<Self> {
-        Self::rooted(shared::Kind::Zookeeper, "/")
+        Self::rooted(shared::Kind::Zookeeper, "session=2h&root=/")
     }
 
     /// The same in an ensemble of three.
@@ -159,12 +159,12 @@ impl Store {
     ///
     /// When there is no room for its folder, or a server does not start.
     pub fn zookeeper_ensemble() -> Outcome<Self> {
-        Self::rooted(shared::Kind::ZookeeperEnsemble, "/")
+        Self::rooted(shared::Kind::ZookeeperEnsemble, "session=2h&root=/")
     }
 
-    fn rooted(kind: shared::Kind, slash: &str) -> Outcome<Self> {
+    fn rooted(kind: shared::Kind, options: &str) -> Outcome<Self> {
         let (url, number) = (shared::url(kind)?, shared::number());
-        let way = Way::Url(format!("{url}?root={slash}store{number}&timeout=20s"));
+        let way = Way::Url(format!("{url}?timeout=20s&{options}store{number}"));
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
     }
 

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
 use super::ensemble::Entry;
 use super::session::Session;
-use crate::claim::{LeaseId, Ticket};
+use crate::claim::{Claim, LeaseId, Ticket};
 use crate::name::Name;
 
 /// One lease of this client, from its first request on.
@@ -25,6 +26,8 @@ pub(super) struct Desk {
     pub(super) doubtful: bool,
     /// Values that go with it.
     pub(super) bound: Vec<Name>,
+    /// How long it may be held, if it is not renewed.
+    pub(super) fixed_for: Option<Duration>,
     /// Who watches over the entries.
     pub(super) tasks: Vec<Arc<Task>>,
     /// Who ends a fixed lease.
@@ -56,9 +59,10 @@ impl Drop for Task {
 }
 
 impl Desk {
-    pub(super) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
+    pub(super) fn new(claim: &Claim, session: Arc<Session>) -> Self {
         Self {
-            ticket,
+            ticket: claim.ticket.clone(),
+            fixed_for: (!claim.renewed).then_some(claim.ttl),
             session,
             stage: Stage::Asked,
             door: None,

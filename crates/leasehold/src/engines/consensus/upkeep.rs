@@ -132,27 +132,38 @@ impl<E: Ensemble> Office<E> {
 
     async fn watch_entry(&self, id: LeaseId, entry: &Entry) {
         loop {
-            let change = match self.ensemble.watch(Arc::clone(&entry.key)).await {
-                Ok(None) => Change::Gone,
-                Ok(Some(watched)) => watched.change.await,
+            let told = match self.ensemble.watch(Arc::clone(&entry.key)).await {
+                Ok(None) => Some(Loss::Gone),
+                Ok(Some(watched)) => match self.told(id, &watched.bytes) {
+                    None => self.changed(id, watched.change.await),
+                    told => told,
+                },
                 Err(_) => {
                     self.clock.sleep_until(self.clock.now().after(PAUSE)).await;
-                    Change::Doubt
+                    None
                 }
             };
-            match change {
-                Change::Gone => return self.vanished(id, entry, Loss::Gone).await,
-                Change::Written(bytes) if bytes == REVOKE => {
-                    self.ensemble.bus().publish(&Event::RevocationAsked(id));
-                }
-                Change::Written(bytes) => {
-                    if let Some(note) = Note::read(&bytes) {
-                        return self.vanished(id, entry, note.loss()).await;
-                    }
-                }
-                Change::Doubt => {}
+            if let Some(loss) = told {
+                return self.vanished(id, entry, loss).await;
             }
         }
+    }
+
+    /// A change of an entry of ours; how the lease is lost by it.
+    fn changed(&self, id: LeaseId, change: Change) -> Option<Loss> {
+        match change {
+            Change::Gone => Some(Loss::Gone),
+            Change::Written(bytes) => self.told(id, &bytes),
+            Change::Doubt => None,
+        }
+    }
+
+    /// What is written on an entry of ours; how the lease is lost by it.
+    fn told(&self, id: LeaseId, bytes: &[u8]) -> Option<Loss> {
+        if bytes == REVOKE {
+            self.ensemble.bus().publish(&Event::RevocationAsked(id));
+        }
+        Note::read(bytes).map(Note::loss)
     }
 
     /// Somebody else has removed an entry of ours, or tells us to go.

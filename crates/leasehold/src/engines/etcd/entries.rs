@@ -33,8 +33,7 @@ impl Etcd {
         let mut range = self.link.ask(txn::one(key), self.link.deadline()).await?;
         let Some(entry) = range.kvs.pop() else { return Ok(None) };
         let watch = self.watches.watch(key, Vec::new(), txn::revision(range.header) + 1);
-        let (card, fence) = (card_of(&entry), txn::fence(&entry));
-        Ok(Some(Watched { card, fence, change: Box::pin(first_change(watch)) }))
+        Ok(Some(Watched { bytes: entry.value, change: Box::pin(first_change(watch)) }))
     }
 
     /// All steps or none: the version of the change, if it came about.
@@ -45,7 +44,6 @@ impl Etcd {
         for step in steps {
             request.compare.extend(condition(&step));
             request.success.extend(match step {
-                Step::Check { .. } => None,
                 Step::Remove { key, .. } => Some(txn::delete(&key)),
                 Step::Write { key, bytes, .. } => Some(txn::overwrite(&key, bytes)),
                 Step::Put { name, bytes, life } => {
@@ -62,9 +60,9 @@ impl Etcd {
 /// What must be there for a step to be taken.
 fn condition(step: &Step) -> Option<Compare> {
     match step {
-        Step::Check { key, fence }
-        | Step::Remove { key, fence }
-        | Step::Write { key, fence, .. } => Some(txn::made_at(key, fence.cast_signed())),
+        Step::Remove { key, fence } | Step::Write { key, fence, .. } => {
+            Some(txn::made_at(key, fence.cast_signed()))
+        }
         Step::Put { .. } => None,
     }
 }

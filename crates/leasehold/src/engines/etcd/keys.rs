@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::card;
 use super::proto::KeyValue;
 use super::settings::Names;
 use super::txn::fence;
@@ -146,7 +145,7 @@ pub(super) fn read(prefix: &str, part: Part, key: &KeyValue) -> Found {
     let is_entry = !rest.contains('/');
     match part {
         _ if is_entry => Found::Entry(entry(text.into(), part, key)),
-        Part::Queue if counted => Found::Permits(counted_mode(card::read(&key.value).mode)),
+        Part::Queue if counted => Found::Permits(counted_mode(Card::read(&key.value).mode)),
         _ => Found::Other,
     }
 }
@@ -154,8 +153,19 @@ pub(super) fn read(prefix: &str, part: Part, key: &KeyValue) -> Found {
 /// What an entry says about itself.
 pub(super) fn card_of(key: &KeyValue) -> Card {
     match std::str::from_utf8(&key.key).ok().and_then(id_of) {
-        Some(_) => card::read(&key.value),
-        None => card::guess(&key.value, key.lease),
+        Some(_) => Card::read(&key.value),
+        None => guess(&key.value, key.lease),
+    }
+}
+
+/// The value of somebody else's, with the lease it lives on: a mutex has an empty
+/// one, an election whatever its candidates propose.
+fn guess(value: &[u8], lease: i64) -> Card {
+    let card = Card::read(value);
+    if card.label.is_empty() {
+        Card { label: format!("lease {lease:x}").into(), ..card }
+    } else {
+        card
     }
 }
 

@@ -1,7 +1,6 @@
 //! Lines of entries: who wants a name, in the order of coming.
 
 use super::Etcd;
-use super::card;
 use super::keys::{self, Found, Keys};
 use super::link::{Fault, over};
 use super::proto::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
@@ -101,7 +100,7 @@ impl Etcd {
         let lease = session.id().cast_signed();
         let request = TxnRequest {
             compare: vec![txn::made_at(&entry.key, entry.order)],
-            success: vec![txn::put(&entry.key, card::write(&card), lease)],
+            success: vec![txn::put(&entry.key, card.write(), lease)],
             failure: Vec::new(),
         };
         let answer = self.link.ask(request, self.link.deadline()).await;
@@ -190,7 +189,7 @@ impl Place {
         if self.part != Part::Door {
             card.mode = Some(newcomer.mode);
         }
-        let mut success = vec![txn::put(own, card::write(&card), session.id().cast_signed())];
+        let mut success = vec![txn::put(own, card.write(), session.id().cast_signed())];
         success.extend(looks.iter().cloned());
         TxnRequest { compare, success, failure: looks }
     }

@@ -4,7 +4,6 @@
 //! [`Watches`] tell what changed, and [`Keys`] say where everything lies. What a
 //! lock is on top of that is the same as on ZooKeeper: see `consensus`.
 
-mod card;
 mod checkup;
 mod ensemble;
 mod entries;
@@ -47,9 +46,7 @@ use self::watches::Watches;
 use crate::claim::LeaseId;
 use crate::clock::{Clock, Moment};
 use crate::engine::Engine;
-use crate::engine::profile::{
-    Fencing, Grants, Listing, Liveness, Order, Profile, Reach, Survives, Timekeeper, WakeUp,
-};
+use crate::engine::profile::{Profile, Survives};
 use crate::engines::consensus::{self, Part};
 use crate::error::Result;
 use crate::url::Url;
@@ -79,7 +76,7 @@ impl Etcd {
         let link = Arc::new(Link::new(settings, clock)?);
         let leases = Leases::new(&link, &home);
         let watches = Watches::new(&link, &home);
-        let mut profile = promises(settings);
+        let mut profile = consensus::promises("etcd", settings.endpoint());
         profile.limits.ttl_min = shortest(&link, &leases).await?;
         if has_one_member(&link, settings).await {
             profile.survives = Survives::Restart;
@@ -107,21 +104,6 @@ impl Etcd {
         self.link.mood().bus().close();
         closed
     }
-}
-
-fn promises(settings: &Settings) -> Profile {
-    let mut profile = Profile::new("etcd", settings.endpoint());
-    profile.grants = Grants::Counted;
-    profile.fencing = Fencing::Strict;
-    profile.order = Order::Fifo;
-    profile.liveness = Liveness::Session;
-    profile.clock = Timekeeper::Quorum;
-    profile.wake = WakeUp::Push;
-    profile.reach = Reach::Network;
-    profile.survives = Survives::Failover;
-    profile.listing = Listing::Indexed;
-    profile.convert = true;
-    profile
 }
 
 /// The shortest lease that the servers give: they raise what is asked for to the

@@ -62,7 +62,6 @@ impl Client {
 
     async fn requests(&self, step: &Step) -> Result<Vec<Request>> {
         Ok(match step {
-            Step::Check { key, .. } => vec![Request::Check { path: key.to_string() }],
             Step::Remove { key, .. } => {
                 vec![Request::Delete { path: key.to_string(), version: -1 }]
             }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::card;
 use super::client::{Client, ask, children, gone, known, only};
 use super::connection::Answer;
 use super::fault;
@@ -45,7 +44,7 @@ impl Client {
     /// One trip: enter, list the line, and look who else uses the name.
     fn joining(&self, line: &Line, path: &str, newcomer: &Newcomer) -> Result<Vec<Request>> {
         let word = self.layout.node(line.part, newcomer.id, newcomer.mode);
-        let data = card::write(&newcomer.card);
+        let data = newcomer.card.write();
         let node = || self.create(format!("{path}/{word}"), data.clone(), Node::Numbered);
         let mut requests = vec![match count(newcomer.mode) {
             1 => node(),
@@ -202,7 +201,12 @@ impl Client {
     pub(super) async fn withdraw(&self, line: Line, id: LeaseId) -> Result<bool> {
         let path = self.layout.line(&line)?;
         let (mark, mut any) = (prefix(id), false);
-        for tether in self.sessions.living() {
+        let mut asked = self.sessions.living();
+        if asked.is_empty() {
+            // Another client made the claim.
+            asked.push(self.sessions.any().await?);
+        }
+        for tether in asked {
             let names = match self.children_of(&tether, &path).await {
                 Ok(names) => names,
                 // What was sent on it went with it.
@@ -223,7 +227,7 @@ impl Client {
     ) -> Result<Option<Entry>> {
         let tether = self.sessions.of(&session)?;
         let Some(path) = downgraded(&entry.key) else { return Ok(None) };
-        let data = card::write(&entry.card.clone().unwrap_or_default());
+        let data = entry.card.clone().unwrap_or_default().write();
         let delete = Request::Delete { path: entry.key.to_string(), version: -1 };
         let steps = vec![self.create(path.clone(), data, Node::Ephemeral), delete];
         let answer = only(ask(&tether, vec![Request::Multi(steps)]).await?)?;

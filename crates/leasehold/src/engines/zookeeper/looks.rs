@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::card;
 use super::client::{Client, ask_on, children, data, only};
 use super::connection::Connection;
 use super::layout::unescape;
@@ -20,7 +19,7 @@ impl Client {
         let look = |key: &Arc<str>| Request::GetData { path: key.to_string(), watch: false };
         let answers = self.ask(keys.iter().map(look).collect()).await?;
         let seen = answers.into_iter().map(|answer| {
-            Ok(data(answer)?.map(|(bytes, stat)| (card::read(&bytes), version(stat.made))))
+            Ok(data(answer)?.map(|(bytes, stat)| (Card::read(&bytes), version(stat.made))))
         });
         seen.collect()
     }
@@ -29,7 +28,7 @@ impl Client {
         let connection = self.sessions.any().await?.connection().await?;
         // Before the request leaves, so that no change is missed.
         let told = connection.watches().data(&key);
-        let Some((bytes, stat)) = get(&connection, &key, true).await? else { return Ok(None) };
+        let Some((bytes, _)) = get(&connection, &key, true).await? else { return Ok(None) };
         let change = Box::pin(async move {
             match told.await {
                 Ok(What::Gone) => Change::Gone,
@@ -37,7 +36,7 @@ impl Client {
                 Err(_) => Change::Doubt,
             }
         });
-        Ok(Some(Watched { card: card::read(&bytes), fence: version(stat.made), change }))
+        Ok(Some(Watched { bytes, change }))
     }
 
     pub(super) async fn watch_line(&self, line: Line) -> Result<WatchedLine> {

@@ -4,7 +4,6 @@
 //! claim is a node that ends with its session. [`wire`] has the bytes,
 //! `connection` carries them, `tether` keeps a session on some server.
 
-mod card;
 mod changes;
 mod checkup;
 mod chores;
@@ -46,9 +45,7 @@ use self::wall::Wall;
 use super::consensus;
 use super::tls;
 use crate::clock::Clock;
-use crate::engine::profile::{
-    Cost, Fencing, Grants, Limits, Listing, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
-};
+use crate::engine::profile::Survives;
 use crate::engine::{Engine, Profile};
 use crate::error::Result;
 use crate::url::Url;
@@ -82,24 +79,11 @@ async fn ensemble(settings: Settings, clock: Clock) -> Result<ZooKeeper> {
 }
 
 fn profile(settings: &Settings, sessions: &Sessions) -> Profile {
-    let alone = settings.servers.len() == 1;
-    Profile {
-        grants: Grants::Counted,
-        fencing: Fencing::Strict,
-        order: Order::Fifo,
-        liveness: Liveness::Session,
-        clock: Timekeeper::Quorum,
-        wake: WakeUp::Push,
-        reach: Reach::Network,
-        survives: if alone { Survives::Restart } else { Survives::Failover },
-        listing: Listing::Indexed,
-        convert: true,
-        cost: Cost::ONE_TRIP,
-        limits: Limits {
-            ttl_min: sessions.shortest(),
-            permits_max: PERMITS_MAX,
-            ..Limits::default()
-        },
-        ..Profile::new("zookeeper", settings.endpoint())
+    let mut profile = consensus::promises("zookeeper", settings.endpoint());
+    if settings.servers.len() == 1 {
+        profile.survives = Survives::Restart;
     }
+    profile.limits.ttl_min = sessions.shortest();
+    profile.limits.permits_max = PERMITS_MAX;
+    profile
 }
