@@ -320,6 +320,8 @@ async fn values_end_with_their_time_or_their_session() {
     }
     assert_eq!(soon(news.recv()).await, Some(News::Gone(name("bound"))));
     assert_eq!(soon(news.recv()).await, Some(News::Gone(name("timed"))));
+    put(&etcd, "timed", If::Stamp(1), b"", Life::For(TTL)).await.unwrap();
+    assert_eq!(server.ctl(&["lease", "list"]).trim(), "found 0 leases", "none is left over");
     let life = Life::Session(Arc::clone(&session));
     put(&etcd, "bound", If::Any, b"", life).await.unwrap_err();
     assert!(session.is_over());
