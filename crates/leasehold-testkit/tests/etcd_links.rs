@@ -74,9 +74,8 @@ async fn hands_over(holder: &Locks, waiter: &Locks, name: &str) -> Checked {
 }
 
 async fn queued(locks: &Locks, name: &str) {
-    let queued = async {
-        while locks.status(name).await.map_or(0, |status| status.waiters.len()) == 0 {}
-    };
+    let queued =
+        async { while locks.status(name).await.map_or(0, |status| status.waiters.len()) == 0 {} };
     tokio::time::timeout(BOUND, queued).await.expect("it never queued");
 }
 
