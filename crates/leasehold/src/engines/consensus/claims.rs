@@ -68,8 +68,7 @@ impl<E: Ensemble> Office<E> {
                 }
             };
             let Some(mine) = desk.entries.first() else {
-                self.desks.remove(claim.ticket.id);
-                return Ok(Verdict::Busy(self.busy(&found).await));
+                return self.turned_away(claim, &found).await;
             };
             match standing(&found, mine) {
                 Standing::Holds => return self.hold(claim, desk).await,
@@ -80,6 +79,16 @@ impl<E: Ensemble> Office<E> {
             }
         }
         Err(removed())
+    }
+
+    /// Somebody was in line, and nothing was written.
+    async fn turned_away(&self, claim: &Claim, found: &[Entry]) -> Result<Verdict> {
+        self.desks.remove(claim.ticket.id);
+        let other = found.iter().find(|entry| !entry.mode.same_kind(claim.ticket.mode));
+        match other {
+            Some(other) => Err(other_kind(other.mode)),
+            None => Ok(Verdict::Busy(self.busy(found).await)),
+        }
     }
 
     /// Joins a line. From the moment it is sent until it is answered, nobody

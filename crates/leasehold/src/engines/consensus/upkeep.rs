@@ -84,7 +84,7 @@ impl<E: Ensemble> Office<E> {
         let sent_at = session.proven();
         match desk.stage {
             Stage::Held { .. } => {
-                if !refresh.renewed {
+                if desk.fixed_for.is_some() {
                     self.end_at(id, sent_at.after(refresh.ttl));
                 }
                 Renewal::Held { ttl: session.ttl().min(refresh.ttl), sent_at }

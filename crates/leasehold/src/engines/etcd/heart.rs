@@ -67,7 +67,7 @@ impl Heart {
             if !go_on {
                 return;
             }
-            self.make_due(&flight);
+            self.make_all_due();
             self.pause.sleep(self.link.clock()).await;
         }
     }
@@ -168,14 +168,11 @@ impl Heart {
         first.map_or((None, Moment::NEVER), |(session, due)| (Some(Arc::clone(session)), *due))
     }
 
-    /// What was under way on a broken stream is sent again on the next.
-    fn make_due(&mut self, flight: &Flight) {
+    /// After a break all are renewed at once: what was under way is lost, and
+    /// whether anybody is there should be known soon.
+    fn make_all_due(&mut self) {
         let now = self.link.clock().now();
-        for beat in &flight.beats {
-            if let Some((_, due)) = self.due.get_mut(&beat.session.id()) {
-                *due = now;
-            }
-        }
+        self.due.values_mut().for_each(|(_, due)| *due = now);
     }
 }
 

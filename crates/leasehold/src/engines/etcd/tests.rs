@@ -177,6 +177,21 @@ async fn a_watched_entry_tells_its_end_and_what_is_written_over_it() {
 }
 
 #[tokio::test]
+async fn a_watch_of_forgotten_history_is_in_doubt() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let mine = entry(&etcd, &queue("h"), Mode::Exclusive).await;
+    let other = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
+    server.ctl(&["put", "x", "1"]);
+    server.ctl(&["put", "x", "2"]);
+    server.ctl(&["compact", &(mine.order + 2).to_string()]);
+    let mut late = etcd.watches.watch("x", Vec::new(), mine.order);
+    assert_eq!(soon(late.next()).await, None);
+    etcd.change(remove(&mine)).await.unwrap();
+    assert_eq!(soon(other.change).await, Change::Gone, "others go on");
+}
+
+#[tokio::test]
 async fn a_line_tells_of_its_next_change() {
     let server = Server::start();
     let etcd = server.client("").await;

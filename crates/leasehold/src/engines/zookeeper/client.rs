@@ -68,9 +68,13 @@ impl Client {
         ask(&tether, requests).await
     }
 
-    /// Sends one; an error of the server is one here.
-    pub(super) async fn one(&self, request: Request) -> Result<Result<Body, Code>> {
-        Ok(only(self.ask(vec![request]).await?)?.result)
+    /// The same, from a server that knows all that is decided by now.
+    pub(super) async fn ask_now(&self, mut requests: Vec<Request>) -> Result<Vec<Answer>> {
+        let connection = self.sessions.any().await?.connection().await?;
+        requests.insert(0, Request::Sync);
+        let mut answers = connection.ask(requests).await?;
+        answers.remove(0).result.map_err(fault::refused)?;
+        Ok(answers)
     }
 
     pub(super) fn create(&self, path: String, data: Vec<u8>, node: Node) -> Request {
@@ -102,14 +106,12 @@ pub(super) async fn ask_on(
     connection: &Connection,
     mut requests: Vec<Request>,
 ) -> Result<Vec<Answer>> {
-    let catches_up = connection.is_behind() && requests.iter().any(Request::reads);
-    if catches_up {
-        requests.insert(0, Request::Sync);
+    if !connection.is_behind() || !requests.iter().any(Request::reads) {
+        return connection.ask(requests).await;
     }
+    requests.insert(0, Request::Sync);
     let mut answers = connection.ask(requests).await?;
-    if catches_up {
-        answers.remove(0).result.map_err(fault::refused)?;
-    }
+    answers.remove(0).result.map_err(fault::refused)?;
     Ok(answers)
 }
 

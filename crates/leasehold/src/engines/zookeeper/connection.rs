@@ -27,9 +27,12 @@ const REQUEST_MAX: usize = 4 * 1024 * 1024;
 /// How many requests may be on their way.
 const WAITING_MAX: usize = 100_000;
 
-/// An answer, with the moment its request left.
+/// An answer.
 #[derive(Debug)]
 pub(super) struct Answer {
+    /// Which frame of its connection it was.
+    pub(super) frame: u64,
+    /// The newest change that the server knew of.
     pub(super) zxid: i64,
     pub(super) result: Result<Body, Code>,
 }
@@ -147,16 +150,18 @@ impl Connection {
         &self.shared.watches
     }
 
-    /// A sign of life to this server alone, unless it had one since `moment`.
-    pub(super) fn ping(&self, since: Moment) {
+    /// A sign of life to this server alone, if it had none for `gap`; when the
+    /// next one is due.
+    pub(super) fn ping(&self, gap: Duration) -> Moment {
         let mut desk = self.shared.desk();
-        if desk.last_sent < since && !desk.gone {
-            let now = self.shared.clock.now();
+        let now = self.shared.clock.now();
+        if now.since(desk.last_sent) >= gap && !desk.gone {
             desk.out.extend(Request::Ping.frame(PING_XID));
             desk.pings.push_back(now);
             desk.last_sent = now;
             self.shared.work.notify_one();
         }
+        desk.last_sent.after(gap)
     }
 
     /// A sign of life that goes through the leader. Nobody waits for the answer.
@@ -229,7 +234,7 @@ impl Shared {
         self.gone.send_replace(true);
     }
 
-    fn take(&self, bytes: &[u8]) -> Result<()> {
+    fn take(&self, frame: u64, bytes: &[u8]) -> Result<()> {
         let mut text = Text::new(bytes);
         let head = Head::read(&mut text)?;
         if head.zxid > 0 {
@@ -237,13 +242,13 @@ impl Shared {
             self.newest.fetch_max(head.zxid, Ordering::Relaxed);
         }
         if head.is_notice() {
-            self.watches.tell(&Notice::read(&mut text)?);
+            self.watches.tell(frame, &Notice::read(&mut text)?);
             return Ok(());
         }
-        self.answer(head, &mut text)
+        self.answer(frame, head, &mut text)
     }
 
-    fn answer(&self, head: Head, text: &mut Text<'_>) -> Result<()> {
+    fn answer(&self, frame: u64, head: Head, text: &mut Text<'_>) -> Result<()> {
         let now = self.clock.now();
         if head.is_ping() {
             if let Some(sent_at) = self.desk().pings.pop_front() {
@@ -259,7 +264,7 @@ impl Shared {
         };
         self.pulse.heard(first.sent_at, now, first.through && result.is_ok());
         // Whoever has stopped waiting does not hear it.
-        let _ = first.tell.send(Answer { zxid: head.zxid, result });
+        let _ = first.tell.send(Answer { frame, zxid: head.zxid, result });
         Ok(())
     }
 }
@@ -278,9 +283,10 @@ impl Desk {
 }
 
 async fn read(shared: Arc<Shared>, input: impl AsyncRead + Unpin) {
-    let mut input = BufReader::new(input);
+    let (mut input, mut count) = (BufReader::new(input), 0);
     while let Ok(bytes) = frame(&mut input).await {
-        if shared.take(&bytes).is_err() {
+        count += 1;
+        if shared.take(count, &bytes).is_err() {
             break;
         }
     }

@@ -41,6 +41,9 @@ pub(super) async fn dial(
 async fn connect(server: &Server, tls: Option<&Arc<ClientConfig>>) -> io::Result<Boxed> {
     let stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
     stream.set_nodelay(true)?;
+    // What was not delivered when we give a connection up must not arrive later:
+    // by then nobody looks for what it leaves.
+    stream.set_zero_linger()?;
     Ok(match tls {
         None => Box::new(stream),
         Some(config) => Box::new(tls::wrap(Arc::clone(config), &server.host, stream).await?),

@@ -70,8 +70,8 @@ impl Ensemble for ZooKeeper {
         self.run(|client| async move { client.join(session, line, newcomer).await })
     }
 
-    fn list(&self, line: Line, _: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>> {
-        self.run(|client| async move { client.list(line).await })
+    fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>> {
+        self.run(|client| async move { client.list(line, mine).await })
     }
 
     fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>> {

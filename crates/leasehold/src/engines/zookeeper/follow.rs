@@ -10,6 +10,7 @@ use super::connection::Connection;
 use super::fault;
 use super::layout::unescape;
 use super::stored::Stored;
+use super::watches::Heard;
 use super::wire::{Notice, Request, What};
 use crate::engines::consensus::News;
 use crate::error::Result;
@@ -42,9 +43,9 @@ struct Follower {
 /// Notices of one connection.
 struct Tap {
     connection: Connection,
-    notices: mpsc::UnboundedReceiver<Notice>,
+    notices: mpsc::UnboundedReceiver<Heard>,
     /// Those that have come and were not dealt with.
-    queue: VecDeque<Notice>,
+    queue: VecDeque<Heard>,
     /// Nodes with a mark: that they go is no news.
     marked: HashSet<String>,
 }
@@ -91,7 +92,7 @@ impl Follower {
 
     /// Tells of changes until the connection ends.
     async fn drain(&self, tap: &mut Tap) {
-        while let Some(notice) = tap.next().await {
+        while let Some((_, notice)) = tap.next().await {
             let Some(name) = self.name(&notice.path) else { continue };
             if self.tell_of(tap, name, notice).await.is_err() {
                 return;
@@ -106,18 +107,18 @@ impl Follower {
     }
 
     async fn tell_of(&self, tap: &mut Tap, name: Name, notice: Notice) -> Result<()> {
-        if notice.what == What::Gone && !tap.is_queued(&notice.path) {
+        if notice.what == What::Gone {
             if !tap.marked.remove(&notice.path) {
                 self.send(News::Gone(name));
             }
             return Ok(());
         }
         let look = Request::GetData { path: notice.path.clone(), watch: false };
-        let found = data(only(ask_on(&tap.connection, vec![look]).await?)?)?;
-        // A server tells of a change before it shows it: what was seen now is the
-        // last that was told of so far, and those before it were missed.
-        let missed = tap.forget(&notice.path);
-        match found.map(|(bytes, stat)| Stored::read(bytes, stat)) {
+        let answer = only(ask_on(&tap.connection, vec![look]).await?)?;
+        // A server tells of a change before it shows it: what was seen is the last
+        // that was told of by then, and those before it were missed.
+        let missed = tap.forget(&notice.path, answer.frame);
+        match data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat)) {
             Some(stored) if !stored.is_mark() => {
                 tap.marked.remove(&notice.path);
                 self.send(News::Put(name, stored.value()));
@@ -142,29 +143,25 @@ impl Follower {
 }
 
 impl Tap {
-    async fn next(&mut self) -> Option<Notice> {
+    async fn next(&mut self) -> Option<Heard> {
         match self.queue.pop_front() {
-            Some(notice) => Some(notice),
+            Some(heard) => Some(heard),
             None => self.notices.recv().await,
         }
     }
 
     fn fill(&mut self) {
-        while let Ok(notice) = self.notices.try_recv() {
-            self.queue.push_back(notice);
+        while let Ok(heard) = self.notices.try_recv() {
+            self.queue.push_back(heard);
         }
     }
 
-    fn is_queued(&mut self, path: &str) -> bool {
+    /// Forgets what else was said of a path before a frame; whether there was
+    /// anything.
+    fn forget(&mut self, path: &str, before: u64) -> bool {
         self.fill();
-        self.queue.iter().any(|notice| notice.path == path)
-    }
-
-    /// Forgets what else is said of a path; whether there was anything.
-    fn forget(&mut self, path: &str) -> bool {
-        self.fill();
-        let before = self.queue.len();
-        self.queue.retain(|notice| notice.path != path);
-        self.queue.len() < before
+        let count = self.queue.len();
+        self.queue.retain(|(frame, notice)| notice.path != path || *frame > before);
+        self.queue.len() < count
     }
 }

@@ -189,11 +189,16 @@ impl Client {
         Ok(there.contains(&true))
     }
 
-    pub(super) async fn list(&self, line: Line) -> Result<Vec<Entry>> {
+    /// Whoever is in line sees what it has seen before, and can wait for news.
+    /// Others want to know how it is now.
+    pub(super) async fn list(&self, line: Line, mine: Option<Entry>) -> Result<Vec<Entry>> {
         let path = self.layout.line(&line)?;
-        let tether = self.sessions.any().await?;
-        let names = self.children_of(&tether, &path).await?;
-        Ok(self.layout.entries(line.part, &path, &names))
+        let list = vec![Request::GetChildren { path: path.clone(), watch: false }];
+        let answers = match mine {
+            Some(_) => self.ask(list).await?,
+            None => self.ask_now(list).await?,
+        };
+        Ok(self.layout.entries(line.part, &path, &children(only(answers)?)?))
     }
 
     /// Every session is asked, because each one's requests are in order: what one

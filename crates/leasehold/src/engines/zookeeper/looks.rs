@@ -65,7 +65,7 @@ impl Client {
     ) -> Result<(Vec<Name>, bool)> {
         let path = self.layout.names_of(&namespace)?;
         let list = Request::GetChildren { path, watch: false };
-        let all = children(only(self.ask(vec![list]).await?)?)?;
+        let all = children(only(self.ask_now(vec![list]).await?)?)?;
         let names = all.iter().filter_map(|segment| unescape(&namespace, segment));
         let mut names: Vec<_> = names
             .filter(|name| name.as_str().starts_with(&*prefix))

@@ -21,8 +21,6 @@ mod pulse;
 mod sessions;
 mod settings;
 mod stored;
-#[cfg(test)]
-mod tests;
 mod tether;
 mod values;
 mod wall;

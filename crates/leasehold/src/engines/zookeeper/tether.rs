@@ -27,6 +27,10 @@ use crate::error::{Error, ErrorKind, Result};
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// How far apart signs of life are at most. What is certain of a session is less
+/// by this much.
+const GAP: Duration = Duration::from_secs(2);
+
 /// What all connections of a client have in common.
 pub(super) struct Terms {
     pub(super) settings: Settings,
@@ -146,7 +150,7 @@ impl Tether {
         let met = terms.greet(new_session(asked)).await?;
         let (timeout, greeting) = (met.timeout(), met.greeting);
         // The servers tell the leader of us every half tick.
-        let (lag, gap) = (shortest / 4, (shortest / 8).max(timeout / 8));
+        let (lag, gap) = (shortest / 4, (timeout / 8).min(GAP));
         let id = u64::from_be_bytes(greeting.session.to_be_bytes());
         let ttl = timeout.saturating_sub(Pulse::cost(lag, gap));
         let session = Arc::new(Session::new(id, ttl, met.sent_at));
@@ -270,7 +274,8 @@ impl Keeper {
             if connection.owed_since().is_some_and(|since| now.since(since) > self.timeout / 2) {
                 return;
             }
-            connection.ping(now.before(self.gap / 2));
+            // A little early, since timers are late.
+            let next = connection.ping(self.gap * 3 / 4);
             asked = asked.max(self.session.proven());
             if now.since(asked) >= self.timeout / 3 {
                 connection.ask_for_proof();
@@ -278,7 +283,7 @@ impl Keeper {
             }
             tokio::select! {
                 () = connection.gone() => return,
-                () = clock.sleep_until(now.after(self.gap / 2)) => {}
+                () = clock.sleep_until(next) => {}
             }
         }
     }

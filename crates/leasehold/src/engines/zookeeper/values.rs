@@ -42,7 +42,7 @@ impl Client {
     /// What lies in a node.
     pub(super) async fn stored(&self, path: &str) -> Result<Option<Stored>> {
         let look = Request::GetData { path: path.to_owned(), watch: false };
-        let found = data(only(self.ask(vec![look]).await?)?)?;
+        let found = data(only(self.ask_now(vec![look]).await?)?)?;
         Ok(found.map(|(bytes, stat)| Stored::read(bytes, stat)))
     }
 
@@ -313,7 +313,7 @@ impl Client {
     ) -> Result<(Vec<(Name, Value)>, bool)> {
         let path = self.layout.values_of(&namespace);
         let list = Request::GetChildren { path: path.clone(), watch: false };
-        let segments = children(only(self.ask(vec![list]).await?)?)?;
+        let segments = children(only(self.ask_now(vec![list]).await?)?)?;
         let names = segments.iter().filter_map(|segment| unescape(&namespace, segment));
         let wanted = |name: &Name| name.as_str().starts_with(&*prefix) && name.as_str() >= &*from;
         let mut names: Vec<_> = names.filter(wanted).collect();

@@ -8,6 +8,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::wire::{Notice, What};
 
+/// A notice, and which frame of its connection it was.
+pub(super) type Heard = (u64, Notice);
 type Once = HashMap<String, Vec<oneshot::Sender<What>>>;
 
 #[derive(Debug, Default)]
@@ -20,7 +22,7 @@ struct All {
     /// Of who is below it.
     children: Once,
     /// Of everything at a path and below, again and again.
-    always: Vec<(String, mpsc::UnboundedSender<Notice>)>,
+    always: Vec<(String, mpsc::UnboundedSender<Heard>)>,
     closed: bool,
 }
 
@@ -40,7 +42,7 @@ impl Watches {
     }
 
     /// All changes at a path and below.
-    pub(super) fn below(&self, path: &str) -> mpsc::UnboundedReceiver<Notice> {
+    pub(super) fn below(&self, path: &str) -> mpsc::UnboundedReceiver<Heard> {
         let (tell, told) = mpsc::unbounded_channel();
         let mut all = self.locked();
         if !all.closed {
@@ -49,7 +51,7 @@ impl Watches {
         told
     }
 
-    pub(super) fn tell(&self, notice: &Notice) {
+    pub(super) fn tell(&self, frame: u64, notice: &Notice) {
         let mut all = self.locked();
         if matches!(notice.what, What::Gone | What::Written) {
             fire(&mut all.data, notice);
@@ -59,7 +61,7 @@ impl Watches {
         }
         all.always.retain(|(path, tell)| {
             let concerned = is_below(&notice.path, path);
-            if concerned { tell.send(notice.clone()).is_ok() } else { !tell.is_closed() }
+            if concerned { tell.send((frame, notice.clone())).is_ok() } else { !tell.is_closed() }
         });
     }
 
@@ -106,16 +108,16 @@ mod tests {
         let watches = Watches::default();
         let (mut data, mut children) = (watches.data("/a"), watches.children("/a"));
         let mut below = watches.below("/a");
-        watches.tell(&notice(What::Children, "/a"));
+        watches.tell(1, &notice(What::Children, "/a"));
         assert_eq!(children.try_recv(), Ok(What::Children));
         assert!(data.try_recv().is_err());
-        watches.tell(&notice(What::Gone, "/a"));
+        watches.tell(2, &notice(What::Gone, "/a"));
         assert_eq!(data.try_recv(), Ok(What::Gone));
-        watches.tell(&notice(What::Made, "/ab"));
-        watches.tell(&notice(What::Made, "/a/b"));
+        watches.tell(3, &notice(What::Made, "/ab"));
+        watches.tell(4, &notice(What::Made, "/a/b"));
         let heard: Vec<_> = std::iter::from_fn(|| below.try_recv().ok()).collect();
         assert_eq!(heard.len(), 3);
-        assert_eq!(heard[2], notice(What::Made, "/a/b"));
+        assert_eq!(heard[2], (4, notice(What::Made, "/a/b")));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::pack::{Item, Items, Packer, garbled};
 use super::verb::{full, id, lease_id, millis, name};
 use crate::claim::{Expect, LeaseId, Record, Store, Ticket};
 use crate::engine::RecordEvent;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::name::{Name, Namespace};
 
 /// A record, and the lease it goes with.
@@ -95,7 +95,9 @@ fn sheet(items: &mut Items) -> Result<Option<Sheet>> {
     let Some(version) = items.next() else { return Ok(None) };
     let record = Record::new(items.bytes()?, version.number()?);
     let (lease, id) = (items.item()?.maybe_text()?, items.item()?.maybe_bytes()?);
-    let lease = lease.zip(id).map(|(lease, id)| Ok::<_, Error>((name(&lease)?, lease_id(id)?)));
+    let lease = lease
+        .zip(id)
+        .map(|(lease, id)| Ok::<_, crate::error::Error>((name(&lease)?, lease_id(id)?)));
     Ok(Some(Sheet { record, lease: lease.transpose()? }))
 }
 

@@ -64,7 +64,7 @@ pub(in super::super) enum Body {
     Known(Stat),
     Children(Vec<String>),
     /// Of each step.
-    Steps(Vec<Result<Body, Code>>),
+    Steps(Vec<Result<Self, Code>>),
 }
 
 impl Body {
