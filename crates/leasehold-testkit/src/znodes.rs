@@ -47,7 +47,10 @@ impl Znodes {
     ///
     /// When the server does not answer.
     pub fn connect(addr: SocketAddr) -> io::Result<Self> {
-        Self::enter(addr, 0, &[0; 16]).map(|(znodes, _)| znodes)
+        let mut stream = dial(addr)?;
+        stream.write_all(&hello(0, &[0; 16]))?;
+        frame(&mut stream)?;
+        Ok(Self { stream, next: 1 })
     }
 
     /// Ends the session of someone else, as its own client could.
@@ -56,25 +59,25 @@ impl Znodes {
     ///
     /// When the server does not answer, or the session is over already.
     pub fn end_session(addr: SocketAddr, session: i64) -> io::Result<()> {
-        let (mut znodes, timeout) = Self::enter(addr, session, &password(session))?;
-        if timeout <= 0 {
+        if !Self::close(addr, session).unwrap_or(true) {
             return Err(io::Error::other(format!("session {session:#x} is over")));
         }
-        znodes.request(CLOSE, &[]).map(drop)
+        // Its own client may have taken it back before we were done.
+        while Self::close(addr, session).unwrap_or(true) {}
+        Ok(())
     }
 
-    fn enter(addr: SocketAddr, session: i64, password: &[u8]) -> io::Result<(Self, i32)> {
-        let mut stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let mut hello = vec![0; 12];
-        hello.extend(SESSION.to_be_bytes());
-        hello.extend(session.to_be_bytes());
-        hello.extend(sized(password));
-        hello.push(0);
-        stream.write_all(&sized(&hello))?;
-        let reply = frame(&mut stream)?;
-        let timeout = Reader(reply.get(4..).unwrap_or_default()).int()?;
-        Ok((Self { stream, next: 1 }, timeout))
+    /// Asks for the end of a session; whether it was there. Both requests go out
+    /// together, so that nobody comes in between.
+    fn close(addr: SocketAddr, session: i64) -> io::Result<bool> {
+        let close = [1_i32.to_be_bytes(), CLOSE.to_be_bytes()].concat();
+        let mut stream = dial(addr)?;
+        stream.write_all(&[hello(session, &password(session)), sized(&close)].concat())?;
+        let there = timeout(&frame(&mut stream)?)? > 0;
+        if there {
+            frame(&mut stream)?;
+        }
+        Ok(there)
     }
 
     /// The names of the nodes below `path`, sorted; none if it is not there.
@@ -197,6 +200,27 @@ impl<'a> Reader<'a> {
         self.int()?;
         Ok(Stat { czxid, owner, children: self.int()? })
     }
+}
+
+fn dial(addr: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Asks for a session, or for this one.
+fn hello(session: i64, password: &[u8]) -> Vec<u8> {
+    let mut hello = vec![0; 12];
+    hello.extend(SESSION.to_be_bytes());
+    hello.extend(session.to_be_bytes());
+    hello.extend(sized(password));
+    hello.push(0);
+    sized(&hello)
+}
+
+/// How long a greeting says that the session lasts; 0 if there is none.
+fn timeout(greeting: &[u8]) -> io::Result<i32> {
+    Reader(greeting.get(4..).unwrap_or_default()).int()
 }
 
 fn frame(stream: &mut TcpStream) -> io::Result<Vec<u8>> {

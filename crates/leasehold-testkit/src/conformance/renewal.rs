@@ -59,7 +59,9 @@ async fn a_place_in_the_queue_outlives_many_ttls(store: Store) -> Outcome {
     queued(&mutex, 1).await?;
     sleep(3 * two.brief()).await;
     let place = mutex.status().await?.waiters.pop().ok_or("its place is gone")?;
-    ensure!(place.waiting_for >= Some(3 * two.brief()), "it had to queue again: {place:?}");
+    // Not every store knows since when.
+    let kept = place.waiting_for.is_none_or(|it| it >= 3 * two.brief());
+    ensure!(kept, "it had to queue again: {place:?}");
     guard.release().await?;
     Ok(waiter.await??.check()?)
 }

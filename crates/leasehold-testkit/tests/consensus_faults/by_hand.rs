@@ -3,7 +3,7 @@
 use leasehold_testkit::contest::{BOUND, Checked, is_guarded, until};
 
 use super::store::Store;
-use super::{LONG, NAME, is_lost, open, queued};
+use super::{LONG, NAME, is_lost, open, queued, still_waits};
 
 /// The holder is told, and the next one gets in with a larger fence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,17 +30,18 @@ async fn a_waiter_whose_own_node_is_removed_joins_again() -> Checked {
         let (one, two) = (open(&server.url()).await?, open(&server.url()).await?);
         let guard = one.mutex(NAME).ttl(LONG).lock().await?;
         let held = store.line(&server)?;
-        let waiting = tokio::spawn(two.mutex(NAME).ttl(LONG).lock().within(BOUND).into_future());
+        let mut waiting =
+            tokio::spawn(two.mutex(NAME).ttl(LONG).lock().within(BOUND).into_future());
         queued(&one, 1).await?;
         let place = only(store.line(&server)?, &held)?;
         store.remove(&server, &place)?;
-        until("it joins again", || async {
+        until(&format!("{store:?}: it joins again"), || async {
             let line = store.line(&server)?;
             Ok(line.len() == 2 && !line.contains(&place))
         })
         .await?;
         guard.check()?;
-        assert!(!waiting.is_finished(), "two holders");
+        still_waits(&mut waiting).await?;
         let fence = guard.fence();
         guard.release().await?;
         assert!(waiting.await??.fence() > fence);

@@ -46,6 +46,7 @@ use leasehold::{Guard, Locks, Loss, Standing};
 use leasehold_testkit::contest::{BOUND, Checked, until};
 use leasehold_testkit::proxy::FaultProxy;
 use leasehold_testkit::server::Server;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Outlasts every test: what ends sooner was ended by someone.
@@ -83,6 +84,15 @@ async fn stands(guard: &Guard, standing: Standing) -> Checked {
         Ok(guard.standing() == standing)
     })
     .await
+}
+
+/// Whoever waits has neither been granted the name nor given up.
+async fn still_waits(waiting: &mut JoinHandle<leasehold::Result<Guard>>) -> Checked {
+    if waiting.is_finished() {
+        let guard = waiting.await??;
+        return Err(format!("two holders, one with fence {}", guard.fence()).into());
+    }
+    Ok(())
 }
 
 /// Waits until so many wait for the name.

@@ -5,7 +5,7 @@ use leasehold_testkit::proxy::Fault;
 use leasehold_testkit::server::Server;
 
 use super::store::Store;
-use super::{LONG, NAME, open, proxy, queued};
+use super::{BRIEF, LONG, NAME, open, proxy, queued};
 
 const CROWD: usize = 200;
 /// A hand-over is a removal, a watch that fires, a look and new watches; pings
@@ -51,6 +51,24 @@ async fn a_release_during_an_election_is_noticed_after_it() -> Checked {
         drop(guard);
         assert!(waiting.await??.fence() > fence);
         assert_ne!(ensemble.leader()?, leader, "the fault did not bite");
+    }
+    Ok(())
+}
+
+/// A waiter's session outlives many ttls, and its node with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_keeps_its_node_for_as_long_as_it_waits() -> Checked {
+    for store in Store::BOTH {
+        let server = store.start()?;
+        let (one, two) = (open(&server.url()).await?, open(&server.url()).await?);
+        let guard = one.mutex(NAME).ttl(BRIEF).lock().await?;
+        let waiting = tokio::spawn(two.mutex(NAME).ttl(BRIEF).lock().within(BOUND).into_future());
+        queued(&one, 1).await?;
+        let line = store.line(&server)?;
+        tokio::time::sleep(3 * BRIEF).await;
+        assert_eq!(store.line(&server)?, line, "somebody had to join again");
+        guard.release().await?;
+        waiting.await??.check()?;
     }
     Ok(())
 }
