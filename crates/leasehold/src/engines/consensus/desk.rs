@@ -34,6 +34,14 @@ pub(super) struct Desk {
     pub(super) fixed: Option<Arc<Task>>,
 }
 
+/// What a renewal needs to know of a desk: many are looked at together.
+#[derive(Debug)]
+pub(super) struct Glance {
+    pub(super) session: Arc<Session>,
+    pub(super) stage: Stage,
+    pub(super) is_fixed: bool,
+}
+
 /// How far a lease is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -95,6 +103,21 @@ pub(super) struct Desks(Mutex<HashMap<LeaseId, Desk>>);
 impl Desks {
     pub(super) fn get(&self, id: LeaseId) -> Option<Desk> {
         self.locked().get(&id).cloned()
+    }
+
+    /// A glance at each of these.
+    pub(super) fn glance<'a>(&self, ids: impl Iterator<Item = &'a LeaseId>) -> Vec<Option<Glance>> {
+        let desks = self.locked();
+        let glance = |desk: &Desk| Glance {
+            session: Arc::clone(&desk.session),
+            stage: desk.stage.clone(),
+            is_fixed: desk.fixed_for.is_some(),
+        };
+        ids.map(|id| desks.get(id).map(glance)).collect()
+    }
+
+    pub(super) fn contains(&self, id: LeaseId) -> bool {
+        self.locked().contains_key(&id)
     }
 
     pub(super) fn put(&self, desk: Desk) {

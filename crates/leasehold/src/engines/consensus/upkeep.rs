@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Office;
 use super::claims::remove;
-use super::desk::{Desk, Stage, Task};
+use super::desk::{Desk, Glance, Stage, Task};
 use super::ensemble::{Change, Ensemble, Entry};
 use super::session::Session;
 use super::view::Note;
@@ -41,13 +41,11 @@ impl<E: Ensemble> Office<E> {
     }
 
     pub(super) async fn renew(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
-        let desks: Vec<Option<Desk>> =
-            tickets.iter().map(|refresh| self.desks.get(refresh.ticket.id)).collect();
-        let proofs = self.prove_all(&desks).await;
+        let desks = self.desks.glance(tickets.iter().map(|refresh| &refresh.ticket.id));
+        let silent = self.prove_all(&desks).await;
         let answers = tickets.iter().zip(desks).map(|(refresh, desk)| {
             let Some(desk) = desk else { return Renewal::Gone };
-            let error = proofs.iter().find(|(session, _)| session.id() == desk.session.id());
-            match error {
+            match silent.iter().find(|(session, _)| session.id() == desk.session.id()) {
                 Some((_, error)) => Renewal::Unknown(error.clone()),
                 None => self.renewed(refresh, &desk),
             }
@@ -56,7 +54,7 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// One sign of life for each session; those that gave none, and why.
-    async fn prove_all(&self, desks: &[Option<Desk>]) -> Vec<(Arc<Session>, Error)> {
+    async fn prove_all(&self, desks: &[Option<Glance>]) -> Vec<(Arc<Session>, Error)> {
         let mut sessions: Vec<&Arc<Session>> =
             desks.iter().flatten().map(|desk| &desk.session).collect();
         sessions.sort_by_key(|session| session.id());
@@ -75,16 +73,16 @@ impl<E: Ensemble> Office<E> {
         failed
     }
 
-    fn renewed(self: &Arc<Self>, refresh: &Refresh, desk: &Desk) -> Renewal {
+    fn renewed(self: &Arc<Self>, refresh: &Refresh, desk: &Glance) -> Renewal {
         let (session, id) = (&desk.session, refresh.ticket.id);
         // What the store has told meanwhile counts.
-        if session.is_over() || self.desks.get(id).is_none() {
+        if session.is_over() || !self.desks.contains(id) {
             return Renewal::Gone;
         }
         let sent_at = session.proven();
         match desk.stage {
             Stage::Held { .. } => {
-                if desk.fixed_for.is_some() {
+                if desk.is_fixed {
                     self.end_at(id, sent_at.after(refresh.ttl));
                 }
                 Renewal::Held { ttl: session.ttl().min(refresh.ttl), sent_at }

@@ -25,7 +25,7 @@ fn queue(text: &str) -> Line {
 }
 
 fn newcomer(mode: Mode) -> Newcomer {
-    let card = Card { label: "somebody".into(), mode: Some(mode), meta: None };
+    let card = Card { label: "somebody".into(), mode: Some(mode), ..Card::default() };
     Newcomer { id: LeaseId::random(), mode, card, only_if_empty: false, again: false }
 }
 
@@ -155,7 +155,7 @@ async fn a_watched_entry_tells_its_end_and_what_is_written_over_it() {
     let line = queue("w");
     let first = entry(&etcd, &line, Mode::Exclusive).await;
     let watched = etcd.watch(Arc::clone(&first.key)).await.unwrap().unwrap();
-    assert_eq!(Some(watched.fence), first.fence);
+    assert_eq!(&*Card::read(&watched.bytes).label, "somebody");
     let dropped = etcd.watch(Arc::clone(&first.key)).await.unwrap().unwrap();
     drop(dropped);
     let changed = etcd.change(remove(&first)).await.unwrap().unwrap();
@@ -182,9 +182,11 @@ async fn a_watch_of_forgotten_history_is_in_doubt() {
     let etcd = server.client("").await;
     let mine = entry(&etcd, &queue("h"), Mode::Exclusive).await;
     let other = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
-    server.ctl(&["put", "x", "1"]);
-    server.ctl(&["put", "x", "2"]);
-    server.ctl(&["compact", &(mine.order + 2).to_string()]);
+    // What comes over the same stream later shows that the first watch stands.
+    let sign = etcd.watch_line(queue("sign")).await.unwrap();
+    let last = entry(&etcd, &queue("sign"), Mode::Exclusive).await;
+    soon(sign.change).await;
+    server.ctl(&["compact", &last.order.to_string()]);
     let mut late = etcd.watches.watch("x", Vec::new(), mine.order);
     assert_eq!(soon(late.next()).await, None);
     etcd.change(remove(&mine)).await.unwrap();
@@ -318,6 +320,8 @@ async fn values_end_with_their_time_or_their_session() {
     }
     assert_eq!(soon(news.recv()).await, Some(News::Gone(name("bound"))));
     assert_eq!(soon(news.recv()).await, Some(News::Gone(name("timed"))));
+    put(&etcd, "timed", If::Stamp(1), b"", Life::For(TTL)).await.unwrap();
+    assert_eq!(server.ctl(&["lease", "list"]).trim(), "found 0 leases", "none is left over");
     let life = Life::Session(Arc::clone(&session));
     put(&etcd, "bound", If::Any, b"", life).await.unwrap_err();
     assert!(session.is_over());

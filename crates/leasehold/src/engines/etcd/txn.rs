@@ -109,6 +109,15 @@ pub(super) fn writes(txn: &TxnRequest) -> bool {
     txn.success.iter().chain(&txn.failure).any(changes)
 }
 
+/// The leases that a transaction binds keys to.
+pub(super) fn leases(txn: &TxnRequest) -> Vec<i64> {
+    let lease = |op: &RequestOp| match &op.request {
+        Some(Request::RequestPut(put)) if put.lease != 0 => Some(put.lease),
+        _ => None,
+    };
+    txn.success.iter().filter_map(lease).collect()
+}
+
 pub(super) fn revision(header: Option<ResponseHeader>) -> i64 {
     header.map_or(0, |header| header.revision)
 }

@@ -79,12 +79,25 @@ impl Etcd {
         bound: Option<Arc<Session>>,
         by: Moment,
     ) -> Result<Option<u64>> {
+        let mut leases = txn::leases(&request);
+        leases.retain(|lease| bound.as_ref().is_none_or(|it| it.id() != lease.cast_unsigned()));
         let answer = self.link.ask(request, by).await;
         let answer = match bound {
             Some(session) => self.on_session(&session, answer)?,
             None => answer?,
         };
+        if !answer.succeeded {
+            self.give_back(leases, by).await;
+        }
         Ok(answer.succeeded.then(|| txn::revision(answer.header).unsigned_abs()))
+    }
+
+    /// Leases that values were to live on, had they been written. They end by
+    /// themselves if they cannot be given back, after all of their time.
+    async fn give_back(&self, leases: Vec<i64>, by: Moment) {
+        for lease in leases {
+            let _ = self.leases.revoke(lease, by).await;
+        }
     }
 
     pub(super) async fn scan(
@@ -100,7 +113,7 @@ impl Etcd {
         let mut key = (records.clone() + prefix.max(from)).into_bytes();
         let mut page = Vec::new();
         loop {
-            let limit = i64::try_from(PAGE.min(most - page.len())).unwrap_or(1);
+            let limit = i64::try_from(PAGE.min(most - page.len()).max(1)).unwrap_or(1);
             let range_end = range_end.clone();
             let request = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
             let range = self.link.ask(request, by).await?;

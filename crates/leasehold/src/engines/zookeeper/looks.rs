@@ -28,7 +28,11 @@ impl Client {
         let connection = self.sessions.any().await?.connection().await?;
         // Before the request leaves, so that no change is missed.
         let told = connection.watches().data(&key);
-        let Some((bytes, _)) = get(&connection, &key, true).await? else { return Ok(None) };
+        let Some((bytes, _)) = get(&connection, &key, true).await? else {
+            drop(told);
+            connection.watches().forget(&key);
+            return Ok(None);
+        };
         let change = Box::pin(async move {
             match told.await {
                 Ok(What::Gone) => Change::Gone,
@@ -45,11 +49,14 @@ impl Client {
         let told = connection.watches().children(&path);
         let list = Request::GetChildren { path: path.clone(), watch: true };
         let answer = only(ask_on(&connection, vec![list]).await?)?;
-        let there = answer.result.is_ok();
+        // Nobody tells of a path that is not there: it has to be looked for.
+        let told = answer.result.is_ok().then_some(told);
+        if told.is_none() {
+            connection.watches().forget(&path);
+        }
         let line = self.layout.entries(line.part, &path, &children(answer)?);
         let change = Box::pin(async move {
-            // Nobody tells of a path that is not there: it has to be looked for.
-            if there {
+            if let Some(told) = told {
                 let _ = told.await;
             }
         });

@@ -41,6 +41,17 @@ impl Watches {
         add(&mut all.children, path, closed)
     }
 
+    /// Nobody will tell of this path, and whoever wanted to know has gone.
+    pub(super) fn forget(&self, path: &str) {
+        let mut all = self.locked();
+        let All { data, children, .. } = &mut *all;
+        for once in [data, children] {
+            if once.get(path).is_some_and(|tells| tells.iter().all(oneshot::Sender::is_closed)) {
+                once.remove(path);
+            }
+        }
+    }
+
     /// All changes at a path and below.
     pub(super) fn below(&self, path: &str) -> mpsc::UnboundedReceiver<Heard> {
         let (tell, told) = mpsc::unbounded_channel();
@@ -118,6 +129,16 @@ mod tests {
         let heard: Vec<_> = std::iter::from_fn(|| below.try_recv().ok()).collect();
         assert_eq!(heard.len(), 3);
         assert_eq!(heard[2], (4, notice(What::Made, "/a/b")));
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_forgotten() {
+        let watches = Watches::default();
+        drop(watches.data("/a"));
+        let kept = watches.data("/b");
+        ["/a", "/b"].iter().for_each(|path| watches.forget(path));
+        assert_eq!(watches.locked().data.keys().collect::<Vec<_>>(), ["/b"]);
+        drop(kept);
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl Link {
                     token_may_be_old = false
                 }
                 fault if servers > 0 && fault.is_repeatable(has_effect) => {}
-                fault => return Err(self.unreached(fault)),
+                fault => return Err(self.learn(fault)),
             }
         }
     }
@@ -122,10 +122,12 @@ impl Link {
         now.after(by.since(now) / 2)
     }
 
-    /// The last word on a request: nobody could answer it.
-    fn unreached(&self, fault: Fault) -> Fault {
-        if matches!(fault, Fault::Elsewhere(_)) {
-            self.mood.unreached();
+    /// What follows from a request that nobody could answer.
+    fn learn(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Elsewhere(_) => self.mood.unreached(),
+            Fault::Token(_) => _ = self.pass.forget(),
+            Fault::LeaseGone | Fault::Refused(_) => {}
         }
         fault
     }
@@ -162,7 +164,7 @@ impl Link {
             open.map_err(|status| Fault::of(&status, false))
         };
         let answers = self.watched(&way, open, by, false).await;
-        let answers = answers.map_err(|fault| self.unreached(fault))?;
+        let answers = answers.map_err(|fault| self.learn(fault))?;
         Ok(Inbound { answers, way })
     }
 
@@ -223,7 +225,7 @@ impl Link {
             way = self.dial() => way,
             () = self.clock.sleep_until(by) => Err(fault::late(false)),
         };
-        way.map_err(|fault| self.unreached(fault))
+        way.map_err(|fault| self.learn(fault))
     }
 
     async fn dial(&self) -> Result<Way, Fault> {
