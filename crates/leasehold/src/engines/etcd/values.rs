@@ -13,7 +13,7 @@ use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::txn;
 use super::watches::Watch;
 use crate::clock::Moment;
-use crate::engines::consensus::{If, Life, News, Session, Value};
+use crate::engines::consensus::{If, Life, News, Scan, Session, Value};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -107,7 +107,7 @@ impl Etcd {
         prefix: &str,
         from: &str,
         most: usize,
-    ) -> Result<(Vec<(Name, Value)>, bool)> {
+    ) -> Result<Scan> {
         let by = self.link.deadline();
         let records = self.keys.records(namespace);
         let range_end = txn::end_of(&(records.clone() + prefix));
