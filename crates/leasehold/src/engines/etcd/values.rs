@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Etcd;
+use super::link::Fault;
 use super::pause::Pause;
 use super::proto::event::EventType;
 use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
@@ -81,10 +82,10 @@ impl Etcd {
     ) -> Result<Option<u64>> {
         let mut leases = txn::leases(&request);
         leases.retain(|lease| bound.as_ref().is_none_or(|it| it.id() != lease.cast_unsigned()));
-        let answer = self.link.ask(request, by).await;
+        let answer = self.link.try_ask(request, by).await;
         let answer = match bound {
             Some(session) => self.on_session(&session, answer)?,
-            None => answer?,
+            None => answer.map_err(Fault::into_error)?,
         };
         if !answer.succeeded {
             self.give_back(leases, by).await;
