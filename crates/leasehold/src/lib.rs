@@ -56,6 +56,16 @@ pub use recipes::records::{Change, Records, Watch};
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;
 
+/// Work that is done one time for each key: idempotency keys, one-time tokens and
+/// fingerprints. It begins with [`Locks::once`].
+#[cfg(feature = "once")]
+pub mod once {
+    pub use crate::recipes::once::{
+        Busy, Crash, Done, Failure, Fields, Fingerprint, Key, Once, OnceError, Refusal, TokenFault,
+        TokenKeys, Tokens, Turn,
+    };
+}
+
 /// The guides, so that their code is compiled and run with the other tests.
 #[cfg(doctest)]
 mod guide {
