@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::Tenancy;
-#[cfg(feature = "once")]
-use crate::claim::{Ending, Record, Store};
 #[cfg(feature = "records")]
 use crate::claim::Ticket;
+#[cfg(feature = "once")]
+use crate::claim::{Ending, Record, Store};
 use crate::claim::{Mode, Predecessor, Released, Renewal};
 use crate::client::Client;
 use crate::clock::Moment;

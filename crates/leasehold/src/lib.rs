@@ -18,6 +18,8 @@ mod error;
 mod fence;
 mod gate;
 mod guard;
+#[cfg(feature = "once")]
+mod hex;
 mod hold;
 mod home;
 mod keeper;
@@ -61,8 +63,8 @@ pub use recipes::semaphore::Semaphore;
 #[cfg(feature = "once")]
 pub mod once {
     pub use crate::recipes::once::{
-        Busy, Crash, Done, Failure, Fields, Fingerprint, Key, Once, OnceError, Refusal, TokenFault,
-        TokenKeys, Tokens, Turn,
+        Busy, Crash, Done, Failure, Fields, Fingerprint, Kept, Key, Once, OnceError, Refusal,
+        TokenFault, TokenKeys, Tokens, Turn,
     };
 }
 

@@ -68,6 +68,25 @@ impl Done {
     }
 }
 
+/// What is to be kept of an outcome: any text or bytes, or nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept(pub(super) Option<Vec<u8>>);
+
+impl Kept {
+    /// Nothing but that it was done: repeats are told
+    /// [`Refusal::NotKept`](super::Refusal::NotKept).
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Into<Vec<u8>>> From<T> for Kept {
+    fn from(outcome: T) -> Self {
+        Self(Some(outcome.into()))
+    }
+}
+
 /// Work that is done one time for each key; needs the cargo feature `once`.
 ///
 /// Whoever comes first with a key runs the work. Everyone else with that key,

@@ -246,7 +246,8 @@ mod tests {
 
     #[test]
     fn meaning_does() {
-        let all = ["1", "\"1\"", "[1]", "{}", "[]", "null", "false", "\"\"", "1.5", "[[]]", "[1,1]"];
+        let all =
+            ["1", "\"1\"", "[1]", "{}", "[]", "null", "false", "\"\"", "1.5", "[[]]", "[1,1]"];
         for (at, one) in all.iter().enumerate() {
             all[at + 1..].iter().for_each(|two| assert_ne!(of(one), of(two), "{one} {two}"));
         }

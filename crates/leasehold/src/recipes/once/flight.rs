@@ -34,7 +34,9 @@ impl Flights {
     pub(crate) fn join(self: &Arc<Self>, name: &Name) -> Role {
         let mut flights = self.all();
         if let Some(flight) = flights.get_mut(name) {
-            return Role::Follow(flight.get_or_insert_with(|| watch::Sender::new(None)).subscribe());
+            return Role::Follow(
+                flight.get_or_insert_with(|| watch::Sender::new(None)).subscribe(),
+            );
         }
         flights.insert(name.clone(), None);
         Role::Lead(Lead { flights: Arc::clone(self), name: name.clone() })

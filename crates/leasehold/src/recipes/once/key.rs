@@ -78,7 +78,7 @@ impl Key {
 fn hashed(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(65);
     text.push(HASHED);
-    super::hex::encode_to(&Sha256::digest(bytes), &mut text);
+    crate::hex::encode_to(&Sha256::digest(bytes), &mut text);
     text
 }
 

@@ -5,15 +5,15 @@ mod builder;
 mod entry;
 mod fingerprint;
 mod flight;
-pub(crate) mod hex;
 mod key;
 mod refusal;
 mod run;
 mod seen;
 mod token;
+mod transaction;
 mod turn;
 
-pub use builder::{Busy, Crash, Done, Failure, Once};
+pub use builder::{Busy, Crash, Done, Failure, Kept, Once};
 pub use fingerprint::{Fields, Fingerprint};
 pub use key::Key;
 pub use refusal::{OnceError, Refusal, TokenFault};

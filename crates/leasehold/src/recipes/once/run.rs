@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use super::builder::{Busy, Crash, Done, Failure, Once};
+use super::builder::{Busy, Crash, Done, Failure, Kept, Once};
 use super::entry::{Entry, State};
 use super::fingerprint::Fingerprint;
 use super::flight::{Lead, Role, landed};
@@ -43,7 +43,7 @@ impl Once {
     /// Runs `work` if nobody has with this key; otherwise gives what the first
     /// run came to.
     ///
-    /// `work` returns its outcome as bytes. If the lease is lost meanwhile it is
+    /// `work` returns its outcome, a text or bytes. If the lease is lost meanwhile it is
     /// dropped at its next await point. An outcome is recorded in the request
     /// that gives the lease back, and only if the lease is still ours: a run
     /// that wakes up late changes nothing.
@@ -68,7 +68,7 @@ impl Once {
     where
         F: FnOnce(Turn) -> Fut,
         Fut: Future<Output = Result<T, E>>,
-        T: Into<Vec<u8>>,
+        T: Into<Kept>,
         E: Display,
     {
         let call = self.call(&key.into(), fingerprint, self.keep)?;
@@ -83,7 +83,7 @@ impl Once {
     where
         F: FnOnce(Turn) -> Fut,
         Fut: Future<Output = Result<T, E>>,
-        T: Into<Vec<u8>>,
+        T: Into<Kept>,
         E: Display,
     {
         if self.seen.has(&call.name)
@@ -305,7 +305,7 @@ impl Run<'_> {
     where
         F: FnOnce(Turn) -> Fut,
         Fut: Future<Output = Result<T, E>>,
-        T: Into<Vec<u8>>,
+        T: Into<Kept>,
         E: Display,
     {
         let Some(guard) = &self.guard else { return Err(late(&self.call.name).into()) };
@@ -383,13 +383,13 @@ impl Run<'_> {
         store
     }
 
-    async fn record<E>(mut self, outcome: Vec<u8>) -> Result<Done, OnceError<E>> {
-        let fits = outcome.len() <= self.once.max_outcome;
-        let entry = if fits {
-            self.entry(State::Done, outcome.clone())
-        } else {
-            self.entry(State::Bare, Vec::new())
+    async fn record<E>(mut self, kept: Kept) -> Result<Done, OnceError<E>> {
+        let Kept(outcome) = kept;
+        let entry = match outcome.as_ref().filter(|it| it.len() <= self.once.max_outcome) {
+            Some(outcome) => self.entry(State::Done, outcome.clone()),
+            None => self.entry(State::Bare, Vec::new()),
         };
+        let outcome = outcome.unwrap_or_default();
         match self.finish(entry).await {
             Ok(()) => Ok(Done::new(outcome, false, Duration::ZERO)),
             Err(cause) => Err(OnceError::Unrecorded { outcome, cause }),

@@ -7,13 +7,14 @@ use std::time::Duration;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::builder::{Done, Once};
+use super::Turn;
+use super::builder::{Done, Kept, Once};
 use super::fingerprint::Fingerprint;
 use super::key::{Key, millis};
 use super::refusal::{OnceError, Refusal, TokenFault};
-use super::{Turn, hex};
 use crate::claim::LeaseId;
 use crate::error::{Error, Result};
+use crate::hex;
 
 /// How tokens are written.
 const FORMAT: u8 = 1;
@@ -119,6 +120,13 @@ struct Said {
 }
 
 impl Tokens {
+    /// As [`Once::max_outcome`].
+    #[must_use]
+    pub fn max_outcome(mut self, bytes: usize) -> Self {
+        self.once = self.once.max_outcome(bytes);
+        self
+    }
+
     /// A new token for `subject`: a user or a session, whom it cannot be taken
     /// from, or empty. Writes nothing and asks nobody.
     #[must_use]
@@ -157,7 +165,7 @@ impl Tokens {
     where
         F: FnOnce(Turn) -> Fut,
         Fut: Future<Output = Result<T, E>>,
-        T: Into<Vec<u8>>,
+        T: Into<Kept>,
         E: Display,
     {
         let said = self.read(token, subject).map_err(Refusal::Token)?;
