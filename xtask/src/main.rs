@@ -72,8 +72,9 @@ fn bench(args: &[String]) -> Done {
         [] => "cost",
         [flag] if flag == "--peers" => "redis",
         [flag] if flag == "--databases" => "sql",
+        [flag] if flag == "--once" => "once",
         _ => {
-            let message = "`cargo xtask bench` takes [--peers] or [--databases], not";
+            let message = "`cargo xtask bench` takes [--peers], [--databases] or [--once], not";
             return Err(format!("{message} {args:?}"));
         }
     };

@@ -82,6 +82,9 @@ mod guide {
     struct Fencing;
     #[doc = include_str!("../../../docs/guide/first-lock.md")]
     struct FirstLock;
+    #[cfg(feature = "once")]
+    #[doc = include_str!("../../../docs/guide/idempotency.md")]
+    struct Idempotency;
     #[doc = include_str!("../../../docs/guide/many-names.md")]
     struct ManyNames;
     #[doc = include_str!("../../../docs/guide/observability.md")]
