@@ -102,12 +102,12 @@ pub(crate) struct Global {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Run(Box<Run>),
-    Once(Box<Once>),
-    Token(Box<Token>),
     Ls(Ls),
     Show(Show),
     Evict(Evict),
     Watch(Watch),
+    Once(Box<Once>),
+    Token(Box<Token>),
     Doctor(Doctor),
     Bench(Bench),
     Schema(Schema),

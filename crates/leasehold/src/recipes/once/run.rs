@@ -261,6 +261,8 @@ impl Once {
         }
         match entry.state {
             State::Started => Ok(None),
+            // Without a tombstone the engine is about to forget it.
+            _ if now >= entry.until && self.tombstone.is_zero() => Ok(None),
             _ if now >= entry.until => Err(Refusal::Gone { age }),
             State::Done => Ok(Some(Done::new(entry.outcome.clone(), true, age))),
             State::Bare => Err(Refusal::NotKept { age }),
@@ -346,10 +348,13 @@ impl Run<'_> {
     /// Writes down that the work begins. It expects what we have seen, so that
     /// one who was stopped right here cannot cover up an outcome when it wakes.
     async fn mark(&mut self) -> Result<()> {
-        let expect = self.found.as_ref().map_or(Expect::Absent, |f| Expect::Version(f.version));
-        let store = self.store(State::Started, Vec::new()).expecting(expect);
-        let locks = &self.once.asker.locks;
-        match locks.at_home(locks.shelf()?.store(store)).await {
+        let seen = self.found.as_ref().map_or(Expect::Absent, |f| Expect::Version(f.version));
+        let mut marked = self.mark_over(seen).await;
+        if seen != Expect::Absent && matches!(marked, Ok(Err(None))) {
+            // What we have seen has come to the end of its time meanwhile.
+            marked = self.mark_over(Expect::Absent).await;
+        }
+        match marked {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) => Err(late(&self.call.name)),
             Err(error) => {
@@ -358,6 +363,12 @@ impl Run<'_> {
                 Err(error)
             }
         }
+    }
+
+    async fn mark_over(&self, seen: Expect) -> Result<Result<u64, Option<Record>>> {
+        let store = self.store_of(&self.entry(State::Started, Vec::new())).expecting(seen);
+        let locks = &self.once.asker.locks;
+        locks.at_home(locks.shelf()?.store(store)).await
     }
 
     fn entry(&self, state: State, outcome: Vec<u8>) -> Entry {
@@ -371,10 +382,6 @@ impl Run<'_> {
             fingerprint: self.call.fingerprint,
             outcome,
         }
-    }
-
-    fn store(&self, state: State, outcome: Vec<u8>) -> Store {
-        self.store_of(&self.entry(state, outcome))
     }
 
     fn store_of(&self, entry: &Entry) -> Store {
