@@ -21,7 +21,7 @@ struct Chore {
     run: fn(&[String]) -> Done,
 }
 
-const CHORES: [Chore; 5] = [
+const CHORES: [Chore; 6] = [
     Chore {
         name: "test",
         help: "install what the tests need, run them all, end with one summary line;\n           \
@@ -43,8 +43,14 @@ const CHORES: [Chore; 5] = [
         name: "bench",
         help: "what a lock costs, as ratios within one run;\n           \
                --peers measures other clients beside it, on one Redis;\n           \
-               --databases measures PostgreSQL and MariaDB",
+               --databases measures PostgreSQL and MariaDB;\n           \
+               --consensus measures ZooKeeper and etcd",
         run: bench,
+    },
+    Chore {
+        name: "proto",
+        help: "write what is generated from .proto files anew; a test says when",
+        run: proto,
     },
     Chore { name: "help", help: "show this list", run: help },
 ];
@@ -73,8 +79,10 @@ fn bench(args: &[String]) -> Done {
         [flag] if flag == "--peers" => "redis",
         [flag] if flag == "--databases" => "sql",
         [flag] if flag == "--once" => "once",
+        [flag] if flag == "--consensus" => "consensus",
         _ => {
-            let message = "`cargo xtask bench` takes [--peers], [--databases] or [--once], not";
+            let message = "`cargo xtask bench` takes [--peers], [--databases], [--consensus] \
+                           or [--once], not";
             return Err(format!("{message} {args:?}"));
         }
     };
@@ -84,6 +92,17 @@ fn bench(args: &[String]) -> Done {
     match cargo().args(["bench", "--package", "leasehold-testkit", "--bench", name]).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the benches failed ({status})")),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
+    }
+}
+
+/// The test that compares also writes: so the chores need no library.
+fn proto(_: &[String]) -> Done {
+    let mut test = cargo();
+    test.args(["test", "--package", "xtask", "--test", "proto"]).env("WRITE", "1");
+    match test.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the generated code was not written ({status})")),
         Err(error) => Err(format!("cargo cannot be run: {error}")),
     }
 }

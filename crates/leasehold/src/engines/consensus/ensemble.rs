@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::card::Card;
 use super::session::Session;
 use crate::claim::{LeaseId, Mode};
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
@@ -59,15 +60,6 @@ pub(in crate::engines) struct Entry {
     pub(in crate::engines) card: Option<Card>,
 }
 
-/// What an entry says about itself, for people and for `inspect`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::engines) struct Card {
-    pub(in crate::engines) label: Arc<str>,
-    /// How it takes the name, if it says so.
-    pub(in crate::engines) mode: Option<Mode>,
-    pub(in crate::engines) meta: Option<Arc<str>>,
-}
-
 /// Who wants to join a line.
 #[derive(Clone, Debug)]
 pub(in crate::engines) struct Newcomer {
@@ -110,8 +102,8 @@ pub(in crate::engines) enum Change {
 /// A key that is there, and the news of its next change. Dropped, it is not
 /// watched any more.
 pub(in crate::engines) struct Watched {
-    pub(in crate::engines) card: Card,
-    pub(in crate::engines) fence: u64,
+    /// What is written on it: a card, or a word to its owner.
+    pub(in crate::engines) bytes: Vec<u8>,
     /// Resolves once, with the first change after the look.
     pub(in crate::engines) change: BoxFuture<Change>,
 }
@@ -126,13 +118,11 @@ pub(in crate::engines) struct WatchedLine {
 /// A step of a change that happens as a whole or not at all.
 #[derive(Clone, Debug)]
 pub(in crate::engines) enum Step {
-    /// Only if this entry is still there, made at this fence.
-    Check { key: Arc<str>, fence: u64 },
-    /// And it goes. Implies the check.
+    /// This entry goes; only if it is there, made at this fence.
     Remove { key: Arc<str>, fence: u64 },
-    /// And this is written over its card. Implies the check.
+    /// This is written over its card; only if it is there.
     Write { key: Arc<str>, fence: u64, bytes: Vec<u8> },
-    /// And this value is written, whatever was there.
+    /// This value is written, whatever was there.
     Put { name: Name, bytes: Vec<u8>, life: Life },
 }
 
@@ -175,6 +165,12 @@ pub(in crate::engines) enum News {
     Gap,
 }
 
+/// Card and fence of an entry, if it is there.
+pub(in crate::engines) type Look = Option<(Card, u64)>;
+
+/// Some values, and whether there may be more.
+pub(in crate::engines) type Scan = (Vec<(Name, Value)>, bool);
+
 /// A consensus store.
 ///
 /// Every method ends by itself within the request time-out. Requests that were
@@ -214,7 +210,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>>;
 
     /// Looks at entries: card and fence of each that is there, in one trip.
-    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Option<(Card, u64)>>>>;
+    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>>;
 
     /// Watches an entry; `None` if it is not there.
     fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>>;
@@ -264,7 +260,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
         prefix: Arc<str>,
         from: Arc<str>,
         most: usize,
-    ) -> BoxFuture<Result<(Vec<(Name, Value)>, bool)>>;
+    ) -> BoxFuture<Result<Scan>>;
 
     /// Changes of the values whose names begin with `prefix`, in their order, from
     /// the moment it answers. The channel closes with the store.
