@@ -78,10 +78,11 @@ fn bench(args: &[String]) -> Done {
         [] => "cost",
         [flag] if flag == "--peers" => "redis",
         [flag] if flag == "--databases" => "sql",
+        [flag] if flag == "--once" => "once",
         [flag] if flag == "--consensus" => "consensus",
         _ => {
-            let message =
-                "`cargo xtask bench` takes [--peers], [--databases] or [--consensus], not";
+            let message = "`cargo xtask bench` takes [--peers], [--databases], [--consensus] \
+                           or [--once], not";
             return Err(format!("{message} {args:?}"));
         }
     };

@@ -6,6 +6,7 @@ mod doctor;
 mod inspect;
 mod loss;
 mod modes;
+mod once;
 mod pages;
 mod run;
 mod schema;

@@ -20,6 +20,7 @@
 //! | `promises` | routes, requirements, what a weaker engine refuses |
 //! | `verbs`, `modes` | the contract, straight on the engine |
 //! | `records` | versioned values, where an engine keeps them |
+//! | `once` | work that is done once for each key |
 //! | `replies` | replies that are lost |
 //! | `cancel` | futures dropped at every point |
 //! | `residue` | what is left: nothing |
@@ -38,6 +39,7 @@ mod limits;
 mod loss;
 mod modes;
 mod names;
+mod once;
 mod operate;
 mod owners;
 pub(crate) mod patience;
@@ -87,6 +89,7 @@ pub fn checks() -> Vec<Check> {
         verbs::checks(),
         modes::checks(),
         records::checks(),
+        once::checks(),
         replies::checks(),
         cancel::checks(),
         residue::checks(),

@@ -3,6 +3,8 @@
 pub(crate) mod all;
 pub(crate) mod asker;
 pub(crate) mod mutex;
+#[cfg(feature = "once")]
+pub(crate) mod once;
 #[cfg(feature = "records")]
 pub(crate) mod record;
 #[cfg(feature = "records")]
