@@ -2,6 +2,7 @@
 
 mod bench;
 mod doctor;
+mod id;
 mod inner;
 mod pages;
 mod run;
@@ -16,6 +17,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use self::bench::Bench;
 pub(crate) use self::doctor::Doctor;
+pub(crate) use self::id::{
+    Decode, Id, Kind as IdKind, Many, Segment as IdSegment, Snowflake as IdSnowflake,
+};
 pub(crate) use self::inner::{Inner, PEER, Peer, START, Start};
 pub(crate) use self::pages::{Completions, Man};
 pub(crate) use self::run::{OnLost, Permits, Run};
@@ -31,6 +35,7 @@ Examples:
   leasehold show nightly                          all about one name
   leasehold watch                                 the same, live
   leasehold doctor                                is the engine well?
+  leasehold id segment orders                     the next number, without a gap
 
 Exit codes:
     0  done
@@ -90,7 +95,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// Print JSON (ls, show, evict, watch, doctor, bench)
+    /// Print JSON (ls, show, evict, watch, doctor, bench, id)
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 }
@@ -104,6 +109,7 @@ pub(crate) enum Command {
     Watch(Watch),
     Doctor(Doctor),
     Bench(Bench),
+    Id(Id),
     Schema(Schema),
     Completions(Completions),
     Man(Man),

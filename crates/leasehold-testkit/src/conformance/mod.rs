@@ -20,6 +20,7 @@
 //! | `promises` | routes, requirements, what a weaker engine refuses |
 //! | `verbs`, `modes` | the contract, straight on the engine |
 //! | `records` | versioned values, where an engine keeps them |
+//! | `ids` | ids that are unique over all clients |
 //! | `replies` | replies that are lost |
 //! | `cancel` | futures dropped at every point |
 //! | `residue` | what is left: nothing |
@@ -34,6 +35,7 @@ mod exclusion;
 mod expiry;
 mod fenced;
 mod fences;
+mod ids;
 mod limits;
 mod loss;
 mod modes;
@@ -87,6 +89,7 @@ pub fn checks() -> Vec<Check> {
         verbs::checks(),
         modes::checks(),
         records::checks(),
+        ids::checks(),
         replies::checks(),
         cancel::checks(),
         residue::checks(),

@@ -217,7 +217,7 @@ impl SegmentIds {
             None => self.0.stock.draw(),
             Some(owner) => {
                 let inner = &*self.0;
-                stripe::next(owner, inner.scale.stride, |_| true, || inner.stock.take(STRIPE))
+                stripe::next(owner, inner.scale.stride, || inner.stock.take(STRIPE))
             }
         }
     }

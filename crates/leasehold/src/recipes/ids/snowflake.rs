@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 
 pub use self::build::{Freshness, Snowflake};
 use super::layout::{Layout, Parts};
-use super::stripe;
 use super::tenure::Tenure;
 use super::ticks::{Hitch, Ticks};
 use super::worker::Mark;
@@ -22,8 +21,6 @@ use crate::parcel::Errand;
 /// How long to wait when a millisecond is full. Nothing is lost by waiting for
 /// more than one: what was missed is made up for.
 const REST: Duration = Duration::from_millis(1);
-/// How many ids a thread takes for itself.
-const STRIPE: u64 = 16;
 
 /// Ids of time, worker and sequence, made without a request.
 ///
@@ -61,8 +58,6 @@ struct Inner {
     lanes: Box<[u64]>,
     layout: Layout,
     wall: WallClock,
-    /// Its identity among the stripes of a thread, if it has some.
-    owner: Option<u64>,
     spin: bool,
     home: OnceLock<Arc<Home>>,
     lease: Option<Lease>,
@@ -183,12 +178,7 @@ impl SnowflakeIds {
     #[inline]
     pub(crate) fn attempt(&self) -> Result<u64, Hitch> {
         let inner = &*self.0;
-        let now = inner.now();
-        let slot = match inner.owner {
-            None => inner.ticks.take(now)?,
-            Some(owner) => inner.take_striped(owner, now)?,
-        };
-        Ok(inner.id(slot))
+        inner.ticks.take(inner.now()).map(|slot| inner.id(slot))
     }
 
     #[cold]
@@ -258,20 +248,6 @@ impl Inner {
         let place = self.ticks.place(slot);
         let time = self.ticks.millis(slot) << self.layout.time_shift();
         time | self.lanes[(place >> bits) as usize] | place & ((1 << bits) - 1)
-    }
-
-    #[inline]
-    fn take_striped(&self, owner: u64, now: u64) -> Result<u64, Hitch> {
-        let usable = |slot| self.ticks.millis(slot) == now && self.ticks.is_below_mark(slot);
-        let mut hitch = Hitch::Full;
-        let refill = || {
-            let slots = self.ticks.take_many(now, STRIPE, self.lane());
-            Ok(slots.map_err(|found| hitch = found).ok())
-        };
-        match stripe::next(owner, 1, usable, refill) {
-            Ok(Some(slot)) => Ok(slot),
-            Ok(None) | Err(_) => Err(hitch),
-        }
     }
 
     fn lane(&self) -> u64 {

@@ -31,22 +31,21 @@ thread_local! {
     static OTHERS: RefCell<Vec<(u64, Range<u64>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The next number of `owner` on this thread, `step` after the one before, if
-/// it is `usable`; otherwise the first of what `refill` gives.
+/// The next number of `owner` on this thread, `step` after the one before; or
+/// the first of what `refill` gives.
 #[inline]
 pub(super) fn next(
     owner: u64,
     step: u64,
-    usable: impl Fn(u64) -> bool,
     refill: impl FnOnce() -> Result<Option<Range<u64>>>,
 ) -> Result<Option<u64>> {
     LAST.with(|last| {
         let next = last.next.get();
-        if last.owner.get() == owner && next < last.end.get() && usable(next) {
+        if last.owner.get() == owner && next < last.end.get() {
             last.next.set(next + step);
             return Ok(Some(next));
         }
-        last.turn(owner, step, usable, refill)
+        last.turn(owner, step, refill)
     })
 }
 
@@ -56,11 +55,10 @@ impl Stripe {
         &self,
         owner: u64,
         step: u64,
-        usable: impl Fn(u64) -> bool,
         refill: impl FnOnce() -> Result<Option<Range<u64>>>,
     ) -> Result<Option<u64>> {
         let kept = if self.owner.get() == owner { None } else { self.swap(owner) };
-        let range = match kept.filter(|range| usable(range.start)) {
+        let range = match kept {
             Some(range) => range,
             None => match refill()? {
                 Some(range) => range,
@@ -97,9 +95,7 @@ mod tests {
     #[test]
     fn generators_keep_their_stripes_apart() {
         let (a, b) = (owner(), owner());
-        let take = |owner, range: Range<u64>| {
-            next(owner, 1, |_| true, || Ok(Some(range))).unwrap().unwrap()
-        };
+        let take = |owner, range: Range<u64>| next(owner, 1, || Ok(Some(range))).unwrap().unwrap();
         assert_eq!(take(a, 0..3), 0);
         assert_eq!(take(b, 10..12), 10);
         assert_eq!(take(a, 90..99), 1);
@@ -107,12 +103,5 @@ mod tests {
         assert_eq!(take(b, 20..22), 20);
         assert_eq!(take(a, 90..99), 2);
         assert_eq!(take(a, 5..6), 5);
-    }
-
-    #[test]
-    fn what_is_not_usable_any_more_is_left() {
-        let a = owner();
-        let take = |usable: bool| next(a, 1, |_| usable, || Ok(Some(7..9))).unwrap().unwrap();
-        assert_eq!([take(true), take(true), take(true), take(false)], [7, 8, 7, 7]);
     }
 }

@@ -169,10 +169,6 @@ impl Ticks {
         self.millis(self.last.load(Ordering::Relaxed))
     }
 
-    pub(super) fn is_below_mark(&self, slot: u64) -> bool {
-        slot < self.mark.load(Ordering::Acquire)
-    }
-
     #[inline]
     pub(super) const fn millis(&self, slot: u64) -> u64 {
         slot >> self.bits

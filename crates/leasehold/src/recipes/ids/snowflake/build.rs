@@ -9,7 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
 use crate::recipes::ids::layout::Layout;
-use crate::recipes::ids::stripe;
 use crate::recipes::ids::tenure::{Renewer, Tenure, end_with};
 use crate::recipes::ids::ticks::Ticks;
 use crate::recipes::ids::worker::{Claimed, Mark, Post};
@@ -42,7 +41,6 @@ pub struct Snowflake {
     cluster: u32,
     budget: Duration,
     wall: WallClock,
-    striped: bool,
     spin: bool,
     forced: bool,
 }
@@ -90,7 +88,6 @@ impl Snowflake {
             cluster: 0,
             budget: BUDGET,
             wall: WallClock::System,
-            striped: false,
             spin: false,
             forced: false,
         }
@@ -155,13 +152,6 @@ impl Snowflake {
     /// Another wall clock, for tests.
     pub fn clock(mut self, clock: impl Into<WallClock>) -> Self {
         self.wall = clock.into();
-        self
-    }
-
-    /// Lets each thread take a few ids of a millisecond for itself. Ids then
-    /// rise within a thread, and between threads by the millisecond.
-    pub const fn striped(mut self) -> Self {
-        self.striped = true;
         self
     }
 
@@ -298,7 +288,6 @@ impl Snowflake {
             lanes: workers.iter().map(|worker| u64::from(*worker) << bits).collect(),
             layout: self.layout,
             wall: self.wall.clone(),
-            owner: self.striped.then(stripe::owner),
             spin: self.spin,
             home: OnceLock::new(),
             lease,
