@@ -19,6 +19,8 @@ const USAGE: &str = "`cargo xtask interop` takes [PEER..] [--long] [--if-reachab
 /// A client of another language.
 struct Peer {
     name: &'static str,
+    /// The tests that let it and Leasehold compete.
+    suite: &'static str,
     /// The programs that build and run it.
     programs: &'static [&'static str],
     /// What pins its packages: as long as these stay, they are not fetched again.
@@ -35,9 +37,10 @@ struct Place {
     out: PathBuf,
 }
 
-const PEERS: [Peer; 4] = [
+const PEERS: [Peer; 5] = [
     Peer {
         name: "redisson",
+        suite: "interop",
         programs: &["mvn", "javac", "java"],
         manifests: &["pom.xml"],
         fetch: maven,
@@ -45,6 +48,7 @@ const PEERS: [Peer; 4] = [
     },
     Peer {
         name: "redsync",
+        suite: "interop",
         programs: &["go"],
         manifests: &["go.mod", "go.sum"],
         fetch: go_fetch,
@@ -52,6 +56,7 @@ const PEERS: [Peer; 4] = [
     },
     Peer {
         name: "redis_py",
+        suite: "interop",
         programs: &["python3"],
         manifests: &["requirements.txt"],
         fetch: pip,
@@ -59,10 +64,19 @@ const PEERS: [Peer; 4] = [
     },
     Peer {
         name: "node_redlock",
+        suite: "interop",
         programs: &["npm", "node"],
         manifests: &["package.json", "package-lock.json"],
         fetch: npm,
         build: |_| None,
+    },
+    Peer {
+        name: "etcd_go",
+        suite: "interop_etcd",
+        programs: &["go", "etcd"],
+        manifests: &["go.mod", "go.sum"],
+        fetch: go_fetch,
+        build: go_build,
     },
 ];
 
@@ -88,7 +102,7 @@ pub(crate) fn run(args: &[String]) -> Done {
         }
     }
     ready.iter().try_for_each(|peer| peer.build())?;
-    ready.iter().try_for_each(|peer| test(peer.name, order.long))
+    ready.iter().try_for_each(|peer| test(peer, order.long))
 }
 
 /// Builds every peer, or says which one cannot be.
@@ -247,16 +261,17 @@ fn bounded(mut command: Command) -> Done {
     Err(format!("`{line}` took longer than {BOUND:?}; does its registry answer?"))
 }
 
-fn test(peer: &str, long: bool) -> Done {
+fn test(peer: &Peer, long: bool) -> Done {
+    let Peer { name, suite, .. } = peer;
     let mut command = cargo();
-    command.args(["test", "--package", "leasehold-testkit", "--test", "interop", "--"]);
-    command.arg(format!("{peer}::"));
+    command.args(["test", "--package", "leasehold-testkit", "--test", suite, "--"]);
+    command.arg(format!("{name}::"));
     if long {
         command.env(SECONDS.0, SECONDS.1);
     }
     match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("interop with {peer} failed ({status})")),
+        Ok(status) => Err(format!("interop with {name} failed ({status})")),
         Err(error) => Err(format!("cargo cannot be run: {error}")),
     }
 }

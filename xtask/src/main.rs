@@ -21,7 +21,7 @@ struct Chore {
     run: fn(&[String]) -> Done,
 }
 
-const CHORES: [Chore; 5] = [
+const CHORES: [Chore; 6] = [
     Chore {
         name: "test",
         help: "install what the tests need, run them all, end with one summary line;\n           \
@@ -45,6 +45,11 @@ const CHORES: [Chore; 5] = [
                --peers measures other clients beside it, on one Redis;\n           \
                --databases measures PostgreSQL and MariaDB",
         run: bench,
+    },
+    Chore {
+        name: "proto",
+        help: "write what is generated from .proto files anew; a test says when",
+        run: proto,
     },
     Chore { name: "help", help: "show this list", run: help },
 ];
@@ -83,6 +88,17 @@ fn bench(args: &[String]) -> Done {
     match cargo().args(["bench", "--package", "leasehold-testkit", "--bench", name]).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the benches failed ({status})")),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
+    }
+}
+
+/// The test that compares also writes: so the chores need no library.
+fn proto(_: &[String]) -> Done {
+    let mut test = cargo();
+    test.args(["test", "--package", "xtask", "--test", "proto"]).env("WRITE", "1");
+    match test.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the generated code was not written ({status})")),
         Err(error) => Err(format!("cargo cannot be run: {error}")),
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::Done;
 
-/// A program, the Debian package that has it, and why the tests want it.
+/// A program or a jar, the Debian package that has it, and why the tests want it.
 pub(crate) struct Need {
     program: &'static str,
     package: &'static str,
@@ -20,7 +20,7 @@ pub(crate) struct Need {
 const EVERY: &str = "*";
 
 /// Add a row when an engine's tests start another real server.
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 14] = [
     Need {
         program: "script",
         package: "bsdutils",
@@ -75,6 +75,36 @@ const NEEDS: [Need; 9] = [
         engine: "etcd",
         why: "tests of the etcd engine start it",
     },
+    Need {
+        program: "etcdctl",
+        package: "etcd-client",
+        engine: "etcd",
+        why: "tests of the etcd engine share locks with it",
+    },
+    Need {
+        program: "zookeeper.jar",
+        package: "libzookeeper-java",
+        engine: "zookeeper",
+        why: "tests of the zookeeper engine start it",
+    },
+    Need {
+        program: "java",
+        package: "default-jre-headless",
+        engine: "zookeeper",
+        why: "ZooKeeper runs on it",
+    },
+    Need {
+        program: "javac",
+        package: "default-jdk-headless",
+        engine: "zookeeper",
+        why: "tests of the zookeeper engine build a peer with it",
+    },
+    Need {
+        program: "curator-recipes.jar",
+        package: "libcurator-recipes-java",
+        engine: "zookeeper",
+        why: "tests of the zookeeper engine share locks with it",
+    },
 ];
 
 /// Installs what is missing for `engines` (all, if none are named) if it may.
@@ -102,10 +132,11 @@ fn is_there(program: &str) -> bool {
     places().iter().any(|place| place.join(program).is_file())
 }
 
-/// `PATH`, and where Debian keeps the server programs of PostgreSQL.
+/// `PATH`, and where Debian keeps jars and the server programs of PostgreSQL.
 fn places() -> Vec<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut places: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin")).collect();
+    places.push("/usr/share/java".into());
     places.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
     places
 }

@@ -7,7 +7,7 @@ use std::process::{ChildStdout, Stdio};
 use crate::{Done, cargo, need};
 
 /// Every engine whose tests can be chosen.
-const ENGINES: [&str; 6] = ["memory", "sqlite", "postgres", "mysql", "redis", "etcd"];
+const ENGINES: [&str; 7] = ["memory", "sqlite", "postgres", "mysql", "redis", "etcd", "zookeeper"];
 /// How the choice reaches the tests; the testkit reads it.
 const VARIABLE: &str = "LEASEHOLD_TEST_ENGINES";
 

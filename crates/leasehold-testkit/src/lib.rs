@@ -2,7 +2,8 @@
 //!
 //! | file | what a test gets |
 //! |---|---|
-//! | [`server`] | a real redis-server, postgres or etcd on a free loopback port |
+//! | [`server`] | a real redis-server, postgres, etcd or zookeeper on a free loopback port |
+//! | [`znodes`] | a look into a ZooKeeper, and a hand in it |
 //! | [`proxy`] | a TCP proxy that delays, loses, cuts, holds and resets on command |
 //! | [`history`] | one JSON line per lock event, written by many threads and processes |
 //! | [`grant`] | a lease's whole life, put together from its events |
@@ -26,6 +27,7 @@
 pub mod check;
 pub mod conformance;
 pub mod contest;
+mod curator;
 pub mod grant;
 pub mod history;
 pub mod holder;
@@ -38,9 +40,11 @@ pub mod register;
 pub mod server;
 pub mod sweep;
 pub mod twist;
+pub mod znodes;
 
 pub use history::{History, Recorder};
 pub use proxy::{Fault, FaultProxy, Way};
 pub use register::Register;
 pub use server::Server;
 pub use sweep::Sweep;
+pub use znodes::Znodes;

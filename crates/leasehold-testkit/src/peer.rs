@@ -7,7 +7,10 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
+
+use crate::curator;
 
 /// How long a peer may take to answer; longer than any order takes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -25,6 +28,10 @@ pub enum Tongue {
     RedisPy,
     /// redlock, on Node.
     NodeRedlock,
+    /// Curator, on the JVM.
+    Curator,
+    /// The `concurrency` package of etcd, in Go.
+    EtcdGo,
 }
 
 impl Tongue {
@@ -37,6 +44,8 @@ impl Tongue {
             Self::Redsync => "redsync",
             Self::RedisPy => "redis_py",
             Self::NodeRedlock => "node_redlock",
+            Self::Curator => "curator",
+            Self::EtcdGo => "etcd_go",
         }
     }
 
@@ -45,7 +54,8 @@ impl Tongue {
         match self {
             Self::Rust => Ok(Command::new(beside_the_test("leasehold-peer")?)),
             Self::Redisson => java(&built),
-            Self::Redsync => Ok(Command::new(present(built.join("peer"))?)),
+            Self::Redsync | Self::EtcdGo => Ok(Command::new(present(built.join("peer"))?)),
+            Self::Curator => curator::command(),
             Self::RedisPy => python(&built),
             Self::NodeRedlock => with("node", &present(built.join("peer.mjs"))?),
         }
@@ -259,6 +269,74 @@ impl Peer {
         self.tell(&format!("bench {kind} {tasks} {}", span.as_millis()))?;
         let line = self.hear()?;
         serde_json::from_str(&line).map_err(|_| self.odd(&line))
+    }
+
+    /// The node or key of what it holds.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, or something went wrong there.
+    pub fn node(&mut self, kind: &str, name: &str) -> io::Result<String> {
+        self.tell(&format!("node {kind} {name}"))?;
+        self.told("node ")
+    }
+
+    /// Whether it has been asked to give back what it holds.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, or something went wrong there.
+    pub fn is_asked(&mut self, kind: &str, name: &str) -> io::Result<bool> {
+        self.tell(&format!("asked {kind} {name}"))?;
+        Ok(self.told("asked ")? == "true")
+    }
+
+    /// Lets it ask whoever made the node to give it back.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, or something went wrong there.
+    pub fn ask_back(&mut self, node: &str) -> io::Result<()> {
+        self.tell(&format!("ask {node}"))?;
+        self.told("done").map(drop)
+    }
+
+    /// The session that it has with a ZooKeeper now.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, or something went wrong there.
+    pub fn session(&mut self) -> io::Result<i64> {
+        self.tell("session")?;
+        self.told("session ")?.parse().map_err(io::Error::other)
+    }
+
+    /// Stops it in its tracks (SIGSTOP).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be signalled.
+    pub fn stop(&self) -> io::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on (SIGCONT).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be signalled.
+    pub fn cont(&self) -> io::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    /// The rest of the answer, which begins like this.
+    fn told(&self, start: &str) -> io::Result<String> {
+        let line = self.hear()?;
+        line.strip_prefix(start).map(str::to_owned).ok_or_else(|| self.odd(&line))
     }
 
     /// Ends it with SIGKILL and waits for its death.

@@ -115,6 +115,19 @@ impl LeaseId {
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
+
+    /// The id as the UUID that it is.
+    #[cfg(any(feature = "redis", feature = "zookeeper"))]
+    pub(crate) fn to_uuid(self) -> String {
+        let hex = format!("{:032x}", self.0);
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+
+    /// The id of such a UUID.
+    #[cfg(any(feature = "redis", feature = "zookeeper"))]
+    pub(crate) fn from_uuid(uuid: &str) -> Option<Self> {
+        u128::from_str_radix(&uuid.replace('-', ""), 16).ok().map(Self)
+    }
 }
 
 impl fmt::Debug for LeaseId {

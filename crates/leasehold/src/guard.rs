@@ -297,6 +297,7 @@ impl Guard {
 
 async fn extend(core: &Arc<Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()> {
     hold.turn().await;
+    hold.extend(ttl);
     let answer = core.engine.renew(vec![hold.refresh(ttl)]).await.pop();
     let answer = answer.unwrap_or_else(no_answer);
     conclude(core, hold, answer)

@@ -89,6 +89,8 @@ struct Facts {
     ttl: Duration,
     /// How long it was last told to run, which may be less.
     told: Duration,
+    /// When a fixed lease ends; never, for one that is renewed.
+    ends: Moment,
     /// How many guards share it.
     shares: usize,
 }
@@ -119,6 +121,7 @@ impl Hold {
             wanted: false,
             ttl: terms.ttl,
             told: terms.ttl,
+            ends: Moment::NEVER,
             shares: 1,
         };
         let Ticket { id, name, .. } = ticket;
@@ -276,6 +279,9 @@ impl Hold {
         if facts.phase != Phase::Asked {
             return false;
         }
+        if !self.terms.renewed {
+            facts.ends = grant.sent_at.after(facts.ttl);
+        }
         facts.confirm(grant.sent_at, grant.ttl, drift);
         let now = self.clock.now();
         if now >= facts.deadline {
@@ -286,12 +292,16 @@ impl Hold {
         true
     }
 
-    /// The lease was handed over: it runs as long as the place would have.
+    /// The lease was handed over: it runs as long as the place would have, and
+    /// a fixed one is renewed until its time is up.
     pub(crate) fn handed_over(&self, fence: u64, predecessor: Predecessor) -> bool {
         let mut facts = self.facts();
         let now = self.clock.now();
         if facts.phase != Phase::Asked || now >= facts.deadline {
             return false;
+        }
+        if !self.terms.renewed {
+            facts.ends = now.after(facts.ttl);
         }
         facts.hold(fence, predecessor, now);
         self.changed.notify_waiters();
@@ -375,8 +385,20 @@ impl Hold {
         self.terms.max_hold.map_or(Moment::NEVER, |most| since.after(most))
     }
 
-    /// What to ask the engine to keep it alive.
+    /// A fixed lease is to run for `ttl` from now.
+    pub(crate) fn extend(&self, ttl: Duration) {
+        let mut facts = self.facts();
+        if !self.terms.renewed {
+            facts.ends = facts.ends.max(self.clock.now().after(ttl));
+        }
+    }
+
+    /// What to ask the engine to keep it alive: a fixed lease for what is left
+    /// of its time.
     pub(crate) fn refresh(&self, ttl: Duration) -> Refresh {
+        let ends = self.facts().ends;
+        let left = if ends == Moment::NEVER { ttl } else { ends.since(self.clock.now()) };
+        let ttl = ttl.min(left);
         let mut refresh = Refresh::new(self.ticket(), ttl);
         refresh.lock_delay = self.terms.lock_delay;
         refresh.renewed = self.terms.renewed;
@@ -384,12 +406,13 @@ impl Hold {
     }
 
     /// When a third of its time has gone since the last confirmation; never
-    /// for a fixed lease.
+    /// for a fixed lease, unless the engine grants less at a time than was asked.
     pub(crate) fn renew_at(&self) -> Moment {
-        if !self.terms.renewed && self.is_held() {
+        let facts = self.facts();
+        let short = facts.told + TIMER_SLACK < facts.ends.since(facts.confirmed);
+        if !self.terms.renewed && facts.is_held() && !short {
             return Moment::NEVER;
         }
-        let facts = self.facts();
         facts.confirmed.after(facts.ttl.min(facts.told) / 3)
     }
 
@@ -444,7 +467,7 @@ impl Facts {
     }
 
     fn confirm(&mut self, sent_at: Moment, ttl: Duration, drift: Duration) {
-        let deadline = sent_at.after(ttl).before(drift);
+        let deadline = sent_at.after(ttl).before(drift).min(self.ends);
         // Answers may come out of order; a deadline once true stays true.
         if self.deadline == Moment::NEVER || deadline > self.deadline {
             self.deadline = deadline;

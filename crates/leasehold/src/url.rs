@@ -78,7 +78,7 @@ impl Options {
     }
 
     /// A number from 1 on.
-    #[cfg(feature = "_server")]
+    #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
     pub(crate) fn number<T: std::str::FromStr + PartialOrd + From<u8>>(
         &self,
         key: &str,

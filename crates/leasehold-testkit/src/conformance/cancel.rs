@@ -9,7 +9,7 @@ use leasehold::engine::{BoxFuture, Listing, Page, Selector};
 use leasehold::{Guard, Released, Result};
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{BRIEF, HOUR, free, idle, locked};
+use super::patience::{HOUR, free, idle, locked};
 use super::recipe::{Client, Lockable, Recipe};
 use super::store::Store;
 use crate::sweep::{Sweep, block_on};
@@ -141,7 +141,7 @@ impl Bench {
 
     /// Someone holds the name, for a moment only, so that a wait has an end.
     fn block(&self) {
-        let mutex = self.other.mutex("n").ttl(BRIEF / 3).renew(false);
+        let mutex = self.other.mutex("n").ttl(self.other.short()).renew(false);
         let guard = block_on(mutex.lock().into_future()).expect("free");
         self.blocker.lock().unwrap_or_else(PoisonError::into_inner).replace(guard);
     }

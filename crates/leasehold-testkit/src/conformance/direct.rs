@@ -9,7 +9,7 @@ use leasehold::claim::{
 use leasehold::{Engine, Locks, Mode, Moment, Released};
 
 use super::check::{Outcome, ensure};
-use super::patience::HOUR;
+use super::patience::{self, HOUR};
 use super::store::Store;
 
 /// An engine, and the client that keeps it open.
@@ -35,6 +35,11 @@ impl Direct {
         let mut claim = self.claim(mode);
         claim.stance = Stance::Wait { until: Moment::NEVER };
         claim
+    }
+
+    /// A ttl that is meant to run out.
+    pub(super) fn short(&self) -> Duration {
+        patience::short(self.engine.profile())
     }
 
     /// A claim that ends after `ttl` whatever else is kept alive.

@@ -34,7 +34,9 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 25] = [
+        Self::new("etcd", Store::etcd),
+        Self::deployment("etcd-cluster", Store::etcd_cluster),
         Self::new("memory", Store::memory),
         Self::new("mysql", Store::mysql),
         Self::new("mysql-advisory", || Store::mysql_with(ADVISORY, "")),
@@ -56,6 +58,8 @@ impl EngineUnderTest {
         Self::deployment("redis-sentinel", Store::redis_sentinel),
         Self::deployment("redis-cluster", Store::redis_cluster),
         Self::new("sqlite", Store::sqlite),
+        Self::new("zookeeper", Store::zookeeper),
+        Self::deployment("zookeeper-ensemble", Store::zookeeper_ensemble),
     ];
 
     const fn new(name: &'static str, store: fn() -> Outcome<Store>) -> Self {

@@ -6,7 +6,7 @@ use leasehold::engine::profile::{Fencing, Grants};
 use leasehold::{ErrorKind, Fenced, Guard, Sequencer};
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{HOUR, PATIENCE, SHORT, locked};
+use super::patience::{HOUR, PATIENCE, locked};
 use super::recipe::{Client, Recipe};
 use super::store::Store;
 
@@ -30,7 +30,7 @@ pub(super) fn checks() -> Vec<Check> {
 async fn a_late_writer_is_refused(store: Store) -> Outcome {
     let (one, two) = (store.open().await?, store.open().await?);
     let value = Fenced::new(0);
-    let late = one.mutex("n").ttl(SHORT).renew(false).lock().await?;
+    let late = one.mutex("n").ttl(one.short()).renew(false).lock().await?;
     value.write(&late.sequencer(), |it| *it = 1)?;
     let next = locked(&two.mutex("n")).await?;
     // The mark stands where it stood until the successor writes.

@@ -4,7 +4,7 @@ use leasehold::engine::profile::{Fencing, Reach, Survives};
 use leasehold::engine::{Eviction, Target};
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{BRIEF, SHORT, locked};
+use super::patience::locked;
 use super::recipe::{Client, Recipe};
 use super::store::Store;
 use crate::holder::{Hold, Holder, Orders};
@@ -56,7 +56,7 @@ async fn fences_grow_across_an_expiry(store: Store) -> Outcome {
     let locks = store.open().await?;
     let mut last = larger(&locks, 0).await?;
     for _ in 0..3 {
-        let expiring = locks.mutex("n").ttl(SHORT).renew(false).lock().await?;
+        let expiring = locks.mutex("n").ttl(locks.short()).renew(false).lock().await?;
         ensure!(expiring.fence() > last, "{} after {last}", expiring.fence());
         last = larger(&locks, expiring.fence()).await?;
     }
@@ -103,9 +103,10 @@ async fn fences_grow_across_a_new_start(store: Store) -> Outcome {
 
 async fn fences_grow_across_a_killed_process(store: Store) -> Outcome {
     let url = store.url().ok_or("no way in for another process")?.to_owned();
+    let brief = store.open().await?.brief();
     let mut last = 0;
     for _ in 0..4 {
-        let orders = Orders::new(&url, "n").ttl(BRIEF).hold(Hold::UntilTold);
+        let orders = Orders::new(&url, "n").ttl(brief).hold(Hold::UntilTold);
         let fence = tokio::task::spawn_blocking(|| -> Outcome<u64> {
             let mut holder = Holder::spawn(orders)?;
             let fence = holder.granted()?;

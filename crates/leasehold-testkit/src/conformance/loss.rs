@@ -29,7 +29,7 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 fn fixed(locks: &Client) -> Lockable {
-    locks.mutex("n").ttl(SHORT).renew(false)
+    locks.mutex("n").ttl(locks.short()).renew(false)
 }
 
 fn is_lost(guard: &Guard) -> Outcome {
@@ -43,11 +43,11 @@ async fn every_signal_says_that_an_expired_lease_is_lost(store: Store) -> Outcom
     let locks = store.open().await?;
     let guard = fixed(&locks).lock().await?;
     guard.check()?;
-    ensure!(guard.remaining() <= SHORT, "{:?} remain", guard.remaining());
+    ensure!(guard.remaining() <= locks.short(), "{:?} remain", guard.remaining());
     let lost = tokio::time::timeout(PATIENCE, guard.lost()).await?;
     ensure!(lost == Standing::Lost(Loss::Expired), "{lost:?}");
     let early = guard.deadline().since(Clock::System.now());
-    ensure!(early < SHORT / 10, "lost {early:?} before its deadline");
+    ensure!(early < locks.short() / 10, "lost {early:?} before its deadline");
     is_lost(&guard)?;
     ensure!(guard.release().await? == Released::AlreadyLost, "it was lost");
     Ok(())

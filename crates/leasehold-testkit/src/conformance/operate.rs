@@ -6,7 +6,7 @@ use leasehold::{ErrorKind, Guard, Locks, Mode};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::direct::Direct;
-use super::patience::{HOUR, SHORT, locked, queued};
+use super::patience::{HOUR, locked, queued};
 use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -136,7 +136,7 @@ async fn an_eviction_by_lease_hits_that_lease(store: Store) -> Outcome {
 
 async fn an_eviction_of_all_opens_a_closed_name(store: Store) -> Outcome {
     let locks = store.open().await?;
-    let mutex = locks.mutex("n").ttl(SHORT).renew(false).lock_delay(HOUR);
+    let mutex = locks.mutex("n").ttl(locks.short()).renew(false).lock_delay(HOUR);
     let guard = mutex.lock().await?;
     guard.lost().await;
     super::patience::eventually("a closed name", || async {

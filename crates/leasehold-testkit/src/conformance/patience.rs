@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::Guard;
+use leasehold::{Guard, Profile};
 use tokio::time::{Instant, sleep};
 
 use super::check::{Outcome, ensure};
@@ -16,6 +16,16 @@ pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const SHORT: Duration = Duration::from_millis(300);
 /// A ttl that is meant to be renewed, also on a busy machine.
 pub(crate) const BRIEF: Duration = Duration::from_millis(900);
+
+/// `SHORT`, unless the engine takes no ttl so short.
+pub(crate) fn short(profile: &Profile) -> Duration {
+    SHORT.max(profile.limits.ttl_min)
+}
+
+/// `BRIEF`, unless the engine takes no ttl so brief.
+pub(crate) fn brief(profile: &Profile) -> Duration {
+    BRIEF.max(profile.limits.ttl_min)
+}
 
 /// Looks again and again until `probe` says yes.
 pub(crate) async fn eventually<F>(what: &str, mut probe: impl FnMut() -> F + Send) -> Outcome

@@ -8,6 +8,8 @@ use leasehold::engine::Status;
 use leasehold::engine::profile::Grants;
 use leasehold::{Guard, Lock, Locks, Mutex, Profile, Result, RwLock, Semaphore};
 
+use super::patience;
+
 /// The label of whoever drains a semaphore; checks do not see it.
 pub(super) const DRAINER: &str = "the drainer";
 /// The permits of a semaphore that is drained down to the last.
@@ -96,6 +98,18 @@ impl Client {
     /// When it is no namespace.
     pub fn namespace(&self, namespace: &str) -> Result<Self> {
         Ok(Self::new(self.locks.namespace(namespace)?, self.recipe))
+    }
+
+    /// A ttl that is meant to run out.
+    #[must_use]
+    pub fn short(&self) -> Duration {
+        patience::short(self.profile())
+    }
+
+    /// A ttl that is meant to be renewed, also on a busy machine.
+    #[must_use]
+    pub fn brief(&self) -> Duration {
+        patience::brief(self.profile())
     }
 
     /// The library's own handle.

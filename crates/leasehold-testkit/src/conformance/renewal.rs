@@ -10,7 +10,7 @@ use leasehold::{Clock, Error, ErrorKind, Guard, Loss, Standing};
 use tokio::time::sleep;
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{BRIEF, PATIENCE, eventually, locked, queued};
+use super::patience::{PATIENCE, eventually, locked, queued};
 use super::recipe::Recipe;
 use super::store::Store;
 use crate::twist::{Inner, Twist};
@@ -32,9 +32,9 @@ pub(super) fn checks() -> Vec<Check> {
 
 async fn a_lease_outlives_many_ttls(store: Store) -> Outcome {
     let (one, two) = (store.open().await?, store.open().await?);
-    let guard = one.mutex("n").ttl(BRIEF).lock().await?;
+    let guard = one.mutex("n").ttl(one.brief()).lock().await?;
     for _ in 0..6 {
-        sleep(BRIEF / 2).await;
+        sleep(one.brief() / 2).await;
         guard.check()?;
         ensure!(two.mutex("n").try_lock().await?.is_none(), "two holders");
     }
@@ -45,21 +45,23 @@ async fn a_hundred_leases_outlive_many_ttls(store: Store) -> Outcome {
     let locks = store.open().await?;
     let mut guards = Vec::new();
     for at in 0..100 {
-        guards.push(locks.mutex(format!("n/{at}")).ttl(2 * BRIEF).lock().await?);
+        guards.push(locks.mutex(format!("n/{at}")).ttl(2 * locks.brief()).lock().await?);
     }
-    sleep(4 * BRIEF).await;
+    sleep(4 * locks.brief()).await;
     Ok(guards.iter().try_for_each(Guard::check)?)
 }
 
 async fn a_place_in_the_queue_outlives_many_ttls(store: Store) -> Outcome {
     let (one, two) = (store.open().await?, store.open().await?);
     let guard = one.mutex("n").lock().await?;
-    let mutex = two.mutex("n").ttl(BRIEF);
+    let mutex = two.mutex("n").ttl(two.brief());
     let waiter = tokio::spawn(mutex.lock().into_future());
     queued(&mutex, 1).await?;
-    sleep(3 * BRIEF).await;
+    sleep(3 * two.brief()).await;
     let place = mutex.status().await?.waiters.pop().ok_or("its place is gone")?;
-    ensure!(place.waiting_for >= Some(3 * BRIEF), "it had to queue again: {place:?}");
+    // Not every store knows since when.
+    let kept = place.waiting_for.is_none_or(|it| it >= 3 * two.brief());
+    ensure!(kept, "it had to queue again: {place:?}");
     guard.release().await?;
     Ok(waiter.await??.check()?)
 }
@@ -69,8 +71,8 @@ async fn blocked_workers_lose_nothing(store: Store) -> Outcome {
     let held = tokio::task::spawn_blocking(move || -> Outcome<Guard> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         runtime.block_on(async {
-            let guard = one.mutex("n").ttl(BRIEF).lock().await?;
-            std::thread::sleep(3 * BRIEF);
+            let guard = one.mutex("n").ttl(one.brief()).lock().await?;
+            std::thread::sleep(3 * one.brief());
             Ok(guard)
         })
     });
@@ -82,11 +84,15 @@ async fn blocked_workers_lose_nothing(store: Store) -> Outcome {
 
 async fn no_deadline_is_later_than_a_ttl_from_now(store: Store) -> Outcome {
     let locks = store.open().await?;
-    let guard = locks.mutex("n").ttl(BRIEF).lock().await?;
+    let guard = locks.mutex("n").ttl(locks.brief()).lock().await?;
     let first = guard.deadline();
     let probe = || async {
         let (deadline, now) = (guard.deadline(), Clock::System.now());
-        ensure!(deadline <= now.after(BRIEF), "{:?} beyond", deadline.since(now.after(BRIEF)));
+        ensure!(
+            deadline <= now.after(locks.brief()),
+            "{:?} beyond",
+            deadline.since(now.after(locks.brief()))
+        );
         Ok(deadline > first)
     };
     eventually("a renewal", probe).await
@@ -95,14 +101,14 @@ async fn no_deadline_is_later_than_a_ttl_from_now(store: Store) -> Outcome {
 async fn renewals_that_fail_put_the_lease_in_jeopardy_and_then_end_it(store: Store) -> Outcome {
     let cut = Cut::default();
     let (locks, _below) = store.open_twisted(cut.clone()).await?;
-    let guard = locks.mutex("n").ttl(BRIEF).lock().await?;
+    let guard = locks.mutex("n").ttl(locks.brief()).lock().await?;
     cut.set(true);
     let in_jeopardy = || async { Ok(guard.standing() != Standing::Held) };
     eventually("jeopardy", in_jeopardy).await?;
     let standing = tokio::time::timeout(PATIENCE, guard.lost()).await?;
     ensure!(standing == Standing::Lost(Loss::Expired), "{standing:?}");
     let early = guard.deadline().since(Clock::System.now());
-    ensure!(early < BRIEF / 10, "given up {early:?} too early");
+    ensure!(early < locks.brief() / 10, "given up {early:?} too early");
     cut.set(false);
     drop(locked(&locks.mutex("n")).await?);
     Ok(())
@@ -111,7 +117,7 @@ async fn renewals_that_fail_put_the_lease_in_jeopardy_and_then_end_it(store: Sto
 async fn a_renewal_that_comes_back_in_time_saves_the_lease(store: Store) -> Outcome {
     let cut = Cut::default();
     let (locks, _below) = store.open_twisted(cut.clone()).await?;
-    let guard = locks.mutex("n").ttl(10 * BRIEF).lock().await?;
+    let guard = locks.mutex("n").ttl(10 * locks.brief()).lock().await?;
     cut.set(true);
     eventually("jeopardy", || is(&guard, Standing::Jeopardy)).await?;
     cut.set(false);

@@ -30,7 +30,7 @@ async fn busy_day(locks: &Client) -> Outcome {
     let late = locks.mutex("held").lock().within(SHORT / 10).await;
     ensure!(late.is_err(), "two holders");
     locks.mutex("held").try_lock().await?;
-    let expiring = locks.mutex("expiring").ttl(SHORT).renew(false).lock().await?;
+    let expiring = locks.mutex("expiring").ttl(locks.short()).renew(false).lock().await?;
     drop(locks.mutex("dropped").lock().await?);
     tokio::time::timeout(PATIENCE, expiring.lost()).await?;
     waiter.abort();

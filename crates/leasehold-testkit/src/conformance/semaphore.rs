@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{HOUR, PATIENCE, SHORT, eventually};
+use super::patience::{HOUR, PATIENCE, eventually};
 use super::store::Store;
 
 const PERMITS: u32 = 5;
@@ -60,7 +60,8 @@ async fn permits_come_back_by_weight(store: Store) -> Outcome {
 
 async fn permits_that_expire_come_back(store: Store) -> Outcome {
     let (one, two) = (permits(&store).await?, permits(&store).await?);
-    let expiring = one.ttl(SHORT).renew(false).acquire(4).await?;
+    let short = store.open().await?.short();
+    let expiring = one.ttl(short).renew(false).acquire(4).await?;
     let all = two.acquire(PERMITS).within(PATIENCE).await?;
     ensure!(expiring.check().is_err(), "nine of five");
     Ok(all.check()?)

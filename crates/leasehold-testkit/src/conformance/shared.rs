@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::server::{Fleet, Plan, Server, ServerError, ask, tell};
+use crate::server::{Ensemble, Fleet, Plan, Server, ServerError, ask, tell};
 
 /// A server that can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,12 +26,21 @@ pub(super) enum Kind {
     Pgbouncer,
     /// A single MariaDB.
     Mariadb,
+    /// A single etcd.
+    Etcd,
+    /// Three of them that agree.
+    EtcdCluster,
+    /// A single ZooKeeper.
+    Zookeeper,
+    /// Three of them that agree.
+    ZookeeperEnsemble,
 }
 
 /// What was started.
 enum Started {
     Server(Server),
     Fleet(Fleet),
+    Ensemble(Ensemble),
 }
 
 impl Started {
@@ -39,6 +48,7 @@ impl Started {
         match self {
             Self::Server(server) => server.url(),
             Self::Fleet(fleet) => fleet.url(),
+            Self::Ensemble(ensemble) => ensemble.url(),
         }
     }
 }
@@ -76,6 +86,7 @@ fn start_behind(servers: &mut HashMap<Kind, Started>) -> Result<(), ServerError>
 
 fn start(kind: Kind) -> Result<Started, ServerError> {
     let server = |plan| Server::start(plan).map(Started::Server);
+    let ensemble = |plan| Ensemble::start(&plan, 3).map(Started::Ensemble);
     match kind {
         Kind::Redis | Kind::Node(_) => server(Plan::redis().args(["--databases", "10000"])),
         Kind::Tls => server(Plan::redis_tls().password("pw")),
@@ -86,6 +97,11 @@ fn start(kind: Kind) -> Result<Started, ServerError> {
             server(Plan::postgres().args(["-c", "max_connections=800", "-c", "fsync=on"]))
         }
         Kind::Mariadb => server(Plan::mariadb().args(["--max-connections=800"])),
+        Kind::Etcd => server(Plan::etcd()),
+        Kind::EtcdCluster => ensemble(Plan::etcd()),
+        Kind::Zookeeper => server(Plan::zookeeper()),
+        // Nobody dies here, and a busy machine must not look like it.
+        Kind::ZookeeperEnsemble => ensemble(Plan::zookeeper().args(["syncLimit=300"])),
     }
 }
 

@@ -126,6 +126,48 @@ impl Store {
         Self::named(shared::Kind::Mariadb, &format!("store{}_", shared::number()))
     }
 
+    /// Keys of its own on an etcd that all stores of this process share.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn etcd() -> Outcome<Self> {
+        Self::rooted(shared::Kind::Etcd, "root=")
+    }
+
+    /// The same in a cluster of three.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn etcd_cluster() -> Outcome<Self> {
+        Self::rooted(shared::Kind::EtcdCluster, "root=")
+    }
+
+    /// A node of its own on a ZooKeeper that all stores of this process share.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn zookeeper() -> Outcome<Self> {
+        Self::rooted(shared::Kind::Zookeeper, "session=2h&root=/")
+    }
+
+    /// The same in an ensemble of three.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or a server does not start.
+    pub fn zookeeper_ensemble() -> Outcome<Self> {
+        Self::rooted(shared::Kind::ZookeeperEnsemble, "session=2h&root=/")
+    }
+
+    fn rooted(kind: shared::Kind, options: &str) -> Outcome<Self> {
+        let (url, number) = (shared::url(kind)?, shared::number());
+        let way = Way::Url(format!("{url}?timeout=20s&{options}store{number}"));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
+    }
+
     fn prefixed(kind: shared::Kind) -> Outcome<Self> {
         Self::named(kind, &format!("store{}:", shared::number()))
     }

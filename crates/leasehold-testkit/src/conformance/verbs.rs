@@ -6,7 +6,7 @@ use leasehold::{Clock, Mode, Profile, Released};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::direct::Direct;
-use super::patience::{HOUR, SHORT, eventually};
+use super::patience::{HOUR, eventually};
 use super::store::Store;
 
 /// A lease that lives on a connection ends with it and with nothing else.
@@ -110,7 +110,7 @@ async fn a_renewal_brings_nothing_back_after_a_release(store: Store) -> Outcome 
 
 async fn a_renewal_brings_nothing_back_after_an_expiry(store: Store) -> Outcome {
     let direct = Direct::new(&store).await?;
-    let claim = direct.fixed(SHORT);
+    let claim = direct.fixed(direct.short());
     direct.granted(claim.clone()).await?;
     eventually("the expiry", || async { Ok(direct.census().await? == (0, 0)) }).await?;
     is_gone(&direct, &claim.ticket).await?;
@@ -120,7 +120,7 @@ async fn a_renewal_brings_nothing_back_after_an_expiry(store: Store) -> Outcome 
 
 async fn a_renewal_touches_no_successor(store: Store) -> Outcome {
     let direct = Direct::new(&store).await?;
-    let (first, next) = (direct.claim(Mode::Exclusive), direct.fixed(2 * SHORT));
+    let (first, next) = (direct.claim(Mode::Exclusive), direct.fixed(2 * direct.short()));
     direct.granted(first.clone()).await?;
     direct.release(&first.ticket).await?;
     direct.granted(next).await?;
@@ -168,7 +168,7 @@ async fn a_release_by_a_stranger_touches_nobody(store: Store) -> Outcome {
 
 async fn a_release_after_the_expiry_touches_no_successor(store: Store) -> Outcome {
     let direct = Direct::new(&store).await?;
-    let (first, next) = (direct.fixed(SHORT), direct.claim(Mode::Exclusive));
+    let (first, next) = (direct.fixed(direct.short()), direct.claim(Mode::Exclusive));
     direct.granted(first.clone()).await?;
     eventually("the expiry", || async { Ok(direct.census().await? == (0, 0)) }).await?;
     direct.granted(next.clone()).await?;
@@ -182,7 +182,7 @@ async fn a_release_after_the_expiry_touches_no_successor(store: Store) -> Outcom
 /// A release that compares first and deletes later lets a successor in between.
 async fn a_release_under_way_touches_no_successor(store: Store) -> Outcome {
     let direct = Direct::new(&store).await?;
-    let (first, next) = (direct.fixed(SHORT), direct.claim(Mode::Exclusive));
+    let (first, next) = (direct.fixed(direct.short()), direct.claim(Mode::Exclusive));
     direct.granted(first.clone()).await?;
     let release = tokio::spawn(direct.engine.release(first.ticket, Ending::new()));
     eventually("a free name", || async { Ok(direct.granted(next.clone()).await.is_ok()) }).await?;

@@ -249,7 +249,7 @@ async fn a_release_wakes_one_waiter_not_the_herd(store: Store) -> Outcome {
 async fn a_grant_that_nobody_fetches_is_taken_back(store: Store) -> Outcome {
     let (one, two) = (store.open().await?, store.open().await?);
     let guard = one.mutex("n").lock().await?;
-    let mutex = two.mutex("n").ttl(2 * BRIEF);
+    let mutex = two.mutex("n").ttl(2 * two.brief());
     let mut idler = mutex.lock().into_future();
     let first = idler.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     ensure!(matches!(first, Poll::Pending), "two holders");

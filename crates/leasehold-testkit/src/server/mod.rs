@@ -8,8 +8,11 @@ mod account;
 mod binary;
 mod certificates;
 mod database;
+mod ensemble;
+mod etcd;
 mod fleet;
 mod mariadb;
+mod member;
 mod pair;
 mod pgbouncer;
 mod plan;
@@ -17,8 +20,10 @@ mod postgres;
 mod redis;
 mod spawn;
 mod tree;
+mod zookeeper;
 
 pub use database::tell;
+pub use ensemble::Ensemble;
 pub use fleet::{Fleet, ask};
 pub use pair::Pair;
 pub use plan::Plan;
@@ -32,6 +37,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use member::Member;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -112,6 +118,15 @@ impl Server {
         Self::start(Plan::etcd())
     }
 
+    /// Starts a ZooKeeper of one server.
+    ///
+    /// # Errors
+    ///
+    /// When ZooKeeper is missing (names the package) or does not get ready.
+    pub fn zookeeper() -> Result<Self, ServerError> {
+        Self::start(Plan::zookeeper())
+    }
+
     /// Starts the server that `plan` describes and waits until it answers.
     ///
     /// # Errors
@@ -123,7 +138,17 @@ impl Server {
         let mut server = Self { plan, folder, ports: Vec::new(), child: None };
         server.plan.prepare(server.folder.path())?;
         server.launch(true)?;
+        server.plan.settle(server.addr(), server.folder())?;
         Ok(server)
+    }
+
+    /// A member of an ensemble, which does not run yet.
+    fn member(plan: Plan, member: Member) -> Result<Self, ServerError> {
+        let folder = tempfile::Builder::new().prefix("leasehold-").tempdir()?;
+        let ports = member.ports[member.at].clone();
+        let plan = plan.member(member);
+        plan.prepare(folder.path())?;
+        Ok(Self { plan, folder, ports, child: None })
     }
 
     /// Runs a statement on a PostgreSQL or MariaDB with its own client, and gives
@@ -134,6 +159,44 @@ impl Server {
     /// When the client is missing, or the server refuses.
     pub fn sql(&self, statement: &str) -> Result<String, ServerError> {
         self.plan.sql(self.addr(), statement)
+    }
+
+    /// Sends a ZooKeeper one of its words of four letters, such as `srvr`, and
+    /// gives back the answer.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached.
+    pub fn say(&self, word: &str) -> Result<String, ServerError> {
+        self.plan.say(&self.ports, word)
+    }
+
+    /// Whether this ZooKeeper or etcd leads its ensemble now.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.plan.leads(self.addr(), &self.ports, self.folder())
+    }
+
+    /// Runs `etcdctl` on an etcd with these words, and gives back what it says.
+    ///
+    /// # Errors
+    ///
+    /// When it is not installed, or fails.
+    pub fn tell(&self, words: &[&str]) -> Result<String, ServerError> {
+        self.plan.tell(self.addr(), self.folder(), words)
+    }
+
+    /// `etcdctl` for this etcd, before its first word. It dies with this process.
+    ///
+    /// # Errors
+    ///
+    /// When it is not installed.
+    pub fn etcdctl(&self) -> Result<Command, ServerError> {
+        self.etcdctl_at(&self.addr().to_string())
+    }
+
+    fn etcdctl_at(&self, hosts: &str) -> Result<Command, ServerError> {
+        self.plan.etcdctl(hosts, self.folder())
     }
 
     /// The process id of the server's first process.
@@ -204,7 +267,7 @@ impl Server {
     /// Says whether the server answers a request of its own protocol now.
     #[must_use]
     pub fn answers(&self) -> bool {
-        self.plan.is_ready(self.addr())
+        self.plan.is_ready(&self.ports)
     }
 
     /// Ends the server politely; kills it if it does not end in time.

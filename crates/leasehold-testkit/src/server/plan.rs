@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use rustix::process::Signal;
 
 use super::ServerError;
 use super::binary::Binary;
+use super::member::Member;
 use super::redis::Extras;
 use super::spawn::LEASHED;
-use super::{mariadb, pgbouncer, postgres};
+use super::{etcd, mariadb, pgbouncer, postgres, zookeeper};
 
 const REDIS: Binary = Binary { program: "redis-server", versions: None, package: "redis-server" };
-const ETCD: Binary = Binary { program: "etcd", versions: None, package: "etcd-server" };
 /// Debian keeps the tie to the parent's death in an essential package.
 const SETPRIV: Binary = Binary { program: LEASHED[0], versions: None, package: "util-linux" };
 
@@ -27,6 +27,7 @@ enum Kind {
     PgBouncer,
     Mariadb,
     Etcd,
+    Zookeeper,
 }
 
 /// Which server to start, and with which further arguments.
@@ -38,6 +39,8 @@ pub struct Plan {
     extras: Extras,
     /// The port of the server that this one stands before or copies.
     source: Option<u16>,
+    /// Its place, if it is one of several that agree.
+    member: Option<Member>,
 }
 
 impl Plan {
@@ -59,7 +62,7 @@ impl Plan {
         Self::redis().password(password)
     }
 
-    /// The same Redis, PostgreSQL or MariaDB, with this password.
+    /// The same Redis, PostgreSQL, MariaDB or etcd, with this password.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         let (user, password) = (self.user().to_owned(), password.to_owned());
@@ -74,13 +77,13 @@ impl Plan {
     const fn user(&self) -> &'static str {
         match self.kind {
             Kind::Postgres | Kind::PgBouncer => "postgres",
-            Kind::Mariadb => "root",
-            Kind::Redis | Kind::Etcd => "",
+            Kind::Mariadb | Kind::Etcd => "root",
+            Kind::Redis | Kind::Zookeeper => "",
         }
     }
 
-    /// The same Redis, PostgreSQL or MariaDB, behind TLS. `ca.pem`,
-    /// `client.pem` and `client.key` are in its folder.
+    /// The same server behind TLS. `ca.pem`, `client.pem` and `client.key` are in
+    /// its folder.
     #[must_use]
     pub const fn tls(mut self) -> Self {
         self.extras.tls = true;
@@ -121,7 +124,14 @@ impl Plan {
     }
 
     fn of(kind: Kind) -> Self {
-        Self { kind, args: Vec::new(), env: Vec::new(), extras: Extras::default(), source: None }
+        Self {
+            kind,
+            args: Vec::new(),
+            env: Vec::new(),
+            extras: Extras::default(),
+            source: None,
+            member: None,
+        }
     }
 
     /// A PostgreSQL that trusts loopback clients and skips fsync.
@@ -156,6 +166,17 @@ impl Plan {
         Self::of(Kind::Etcd)
     }
 
+    /// A ZooKeeper of one server. Arguments are lines of its configuration.
+    #[must_use]
+    pub fn zookeeper() -> Self {
+        Self::of(Kind::Zookeeper)
+    }
+
+    /// The same ZooKeeper or etcd, as one of several that agree.
+    pub(super) fn member(self, member: Member) -> Self {
+        Self { member: Some(member), ..self }
+    }
+
     /// Adds arguments for the server's command line, after our own.
     #[must_use]
     pub fn args<I>(mut self, args: I) -> Self
@@ -184,13 +205,18 @@ impl Plan {
             Kind::PgBouncer => "pgbouncer",
             Kind::Mariadb => "mariadbd",
             Kind::Etcd => "etcd",
+            Kind::Zookeeper => "zookeeper",
         }
     }
 
-    /// etcd wants a second port for its peers, though it has none; so does a
-    /// node of a cluster.
+    /// Whoever has peers wants further ports for them.
     pub(super) const fn ports(&self) -> usize {
-        if matches!(self.kind, Kind::Etcd) || self.extras.cluster { 2 } else { 1 }
+        match self.kind {
+            Kind::Etcd => etcd::PORTS,
+            Kind::Zookeeper => zookeeper::PORTS,
+            _ if self.extras.cluster => 2,
+            _ => 1,
+        }
     }
 
     /// On SIGTERM PostgreSQL would wait for its clients to leave.
@@ -213,13 +239,21 @@ impl Plan {
                 format!("postgres://{}/postgres{}", self.login(addr), self.ca(folder))
             }
             Kind::Mariadb => format!("mysql://{}/leasehold{}", self.login(addr), self.ca(folder)),
-            Kind::Etcd => format!("etcd://{addr}"),
+            Kind::Etcd => self.secured("etcd", &self.login(addr), folder),
+            Kind::Zookeeper => self.secured("zookeeper", &addr.to_string(), folder),
         }
+    }
+
+    /// `scheme://place`, and an `s` more behind TLS.
+    fn secured(&self, scheme: &str, place: &str, folder: &Path) -> String {
+        let s = if self.extras.tls { "s" } else { "" };
+        format!("{scheme}{s}://{place}{}", self.ca(folder))
     }
 
     fn login(&self, addr: SocketAddr) -> String {
         match &self.extras.login {
             Some((user, password)) => format!("{user}:{password}@{addr}"),
+            None if self.kind == Kind::Etcd => addr.to_string(),
             None => format!("{}@{addr}", self.user()),
         }
     }
@@ -236,24 +270,40 @@ impl Plan {
             Kind::Postgres => postgres::prepare(folder, &self.extras, self.source),
             Kind::PgBouncer => pgbouncer::prepare(folder),
             Kind::Mariadb => mariadb::prepare(folder, &self.extras),
-            Kind::Etcd => Ok(()),
+            Kind::Etcd => etcd::prepare(folder, &self.extras),
+            Kind::Zookeeper => zookeeper::prepare(folder, &self.extras, self.member.as_ref()),
         }
     }
 
+    /// What is left to do once it has answered for the first time.
+    pub(super) fn settle(&self, addr: SocketAddr, folder: &Path) -> Result<(), ServerError> {
+        if self.kind == Kind::Etcd { etcd::lock_up(addr, folder, &self.extras) } else { Ok(()) }
+    }
+
     pub(super) fn command(&self, folder: &Path, ports: &[u16]) -> Result<Command, ServerError> {
+        let member = self.member.as_ref();
         let mut command = match self.kind {
             Kind::Redis => redis_command(&self.extras, folder, ports)?,
             Kind::Postgres => postgres::command(folder, ports[0], &self.extras)?,
             Kind::PgBouncer => {
                 let server = self.source.unwrap_or_default();
-                return pgbouncer::command(folder, ports[0], server, &self.args);
+                pgbouncer::command(folder, ports[0], server, &self.args)?
             }
             Kind::Mariadb => mariadb::command(folder, ports[0], &self.extras)?,
-            Kind::Etcd => etcd_command(folder, ports[0], ports[1])?,
+            Kind::Etcd => etcd::command(folder, ports, &self.extras, member)?,
+            Kind::Zookeeper => zookeeper::command(folder, ports, &self.extras, member, &self.args)?,
         };
-        command.args(&self.args).envs(self.env.clone());
+        if !self.reads_lines() {
+            command.args(&self.args);
+        }
+        command.envs(self.env.clone());
         command.current_dir(folder).stdin(Stdio::null());
         Ok(command)
+    }
+
+    /// Whether its arguments are lines of a file.
+    const fn reads_lines(&self) -> bool {
+        matches!(self.kind, Kind::PgBouncer | Kind::Zookeeper)
     }
 
     pub(super) fn sql(&self, addr: SocketAddr, statement: &str) -> Result<String, ServerError> {
@@ -277,7 +327,35 @@ impl Plan {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    pub(super) fn is_ready(&self, addr: SocketAddr) -> bool {
+    /// One word to a ZooKeeper, and its answer.
+    pub(super) fn say(&self, ports: &[u16], word: &str) -> Result<String, ServerError> {
+        let reply = exchange(loopback(zookeeper::clear(ports, &self.extras)), word.as_bytes())?;
+        Ok(String::from_utf8_lossy(&reply).into_owned())
+    }
+
+    /// Whether this ZooKeeper or etcd leads its ensemble.
+    pub(super) fn leads(&self, addr: SocketAddr, ports: &[u16], folder: &Path) -> bool {
+        if self.kind == Kind::Zookeeper {
+            return self.say(ports, "srvr").is_ok_and(|said| said.contains("Mode: leader"));
+        }
+        etcd::leads(addr, folder, &self.extras)
+    }
+
+    pub(super) fn tell(
+        &self,
+        addr: SocketAddr,
+        folder: &Path,
+        words: &[&str],
+    ) -> Result<String, ServerError> {
+        etcd::tell(addr, folder, &self.extras, words)
+    }
+
+    pub(super) fn etcdctl(&self, hosts: &str, folder: &Path) -> Result<Command, ServerError> {
+        etcd::etcdctl(hosts, folder, &self.extras)
+    }
+
+    pub(super) fn is_ready(&self, ports: &[u16]) -> bool {
+        let addr = loopback(ports[0]);
         let answer = match self.kind {
             // It takes no requests in the clear; that it listens has to do.
             Kind::Redis if self.extras.tls => TcpStream::connect(addr).map(|_| true),
@@ -288,29 +366,26 @@ impl Plan {
             }
             // It greets with the version of its protocol, after a length.
             Kind::Mariadb => ask(addr, b"", |reply| reply.get(4) == Some(&10)),
-            Kind::Etcd => ask(addr, ETCD_HEALTH, |reply| contains(reply, b"\"health\":\"true\"")),
+            Kind::Etcd => ask(loopback(ports[2]), ETCD_HEALTH, |reply| {
+                contains(reply, b"\"health\":\"true\"")
+            }),
+            // It says so only while it serves: with a leader, if it is one of several.
+            Kind::Zookeeper => {
+                let addr = loopback(zookeeper::clear(ports, &self.extras));
+                ask(addr, b"srvr", |reply| contains(reply, b"Mode: "))
+            }
         };
         answer.unwrap_or(false)
     }
 }
 
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
 fn redis_command(extras: &Extras, folder: &Path, ports: &[u16]) -> Result<Command, ServerError> {
     let mut command = leashed(&REDIS)?;
     extras.apply(&mut command, folder, ports);
-    Ok(command)
-}
-
-fn etcd_command(folder: &Path, client: u16, peer: u16) -> Result<Command, ServerError> {
-    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
-    let mut command = leashed(&ETCD)?;
-    command.arg("--name=one").arg("--data-dir").arg(folder.join("data"));
-    command.arg(format!("--listen-client-urls={client}"));
-    command.arg(format!("--advertise-client-urls={client}"));
-    command.arg(format!("--listen-peer-urls={peer}"));
-    command.arg(format!("--initial-advertise-peer-urls={peer}"));
-    command.arg(format!("--initial-cluster=one={peer}"));
-    // Debian builds etcd for machines that it calls unsupported.
-    command.env("ETCD_UNSUPPORTED_ARCH", std::env::consts::ARCH);
     Ok(command)
 }
 
@@ -341,6 +416,15 @@ const ETCD_HEALTH: &[u8] = b"GET /health HTTP/1.0\r\n\r\n";
 
 /// Sends `request` and reads until `enough` likes the reply or it ends.
 fn ask(addr: SocketAddr, request: &[u8], enough: fn(&[u8]) -> bool) -> io::Result<bool> {
+    Ok(enough(&read(addr, request, enough)?))
+}
+
+/// Sends `request` and reads until the other side closes.
+fn exchange(addr: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
+    read(addr, request, |_| false)
+}
+
+fn read(addr: SocketAddr, request: &[u8], enough: fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let patience = Duration::from_millis(500);
     let mut stream = TcpStream::connect_timeout(&addr, patience)?;
     stream.set_read_timeout(Some(patience))?;
@@ -350,7 +434,7 @@ fn ask(addr: SocketAddr, request: &[u8], enough: fn(&[u8]) -> bool) -> io::Resul
         let count = stream.read(&mut chunk)?;
         reply.extend_from_slice(&chunk[..count]);
         if count == 0 || enough(&reply) {
-            return Ok(enough(&reply));
+            return Ok(reply);
         }
     }
 }
@@ -375,5 +459,9 @@ mod tests {
         assert_eq!(url(Plan::postgres()), "postgres://postgres@127.0.0.1:7/postgres");
         assert_eq!(url(Plan::mariadb()), "mysql://root@127.0.0.1:7/leasehold");
         assert_eq!(url(Plan::etcd()), "etcd://127.0.0.1:7");
+        assert_eq!(url(Plan::etcd().password("pw")), "etcd://root:pw@127.0.0.1:7");
+        assert_eq!(url(Plan::etcd().tls()), "etcds://127.0.0.1:7?ca=/f/ca.pem");
+        assert_eq!(url(Plan::zookeeper()), "zookeeper://127.0.0.1:7");
+        assert_eq!(url(Plan::zookeeper().tls()), "zookeepers://127.0.0.1:7?ca=/f/ca.pem");
     }
 }

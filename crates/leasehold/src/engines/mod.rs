@@ -5,7 +5,7 @@ mod consensus;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod feed;
-#[cfg(feature = "_server")]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 mod health;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use super::card::Card;
 use super::desk::{Desk, Stage};
-use super::ensemble::{Card, Ensemble, Entry, Joined, Life, Line, Newcomer, Part, Step};
+use super::ensemble::{Ensemble, Entry, If, Joined, Life, Line, Newcomer, Part, Step};
 use super::line::{Standing, standing};
 use super::{Office, records};
 use crate::claim::{
     Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Place, Record, Released, Renewal, Stance,
-    Ticket, Verdict,
+    Store, Ticket, Verdict,
 };
 use crate::engine::state::Answer;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -50,7 +51,7 @@ impl<E: Ensemble> Office<E> {
         }
         let session = self.ensemble.session(claim.ttl).await?;
         self.attend(&session);
-        let desk = Desk::new(claim.ticket.clone(), session);
+        let desk = Desk::new(claim, session);
         self.desks.put(desk.clone());
         Ok(desk)
     }
@@ -67,8 +68,7 @@ impl<E: Ensemble> Office<E> {
                 }
             };
             let Some(mine) = desk.entries.first() else {
-                self.desks.remove(claim.ticket.id);
-                return Ok(Verdict::Busy(self.busy(&found).await));
+                return self.turned_away(claim, &found).await;
             };
             match standing(&found, mine) {
                 Standing::Holds => return self.hold(claim, desk).await,
@@ -79,6 +79,16 @@ impl<E: Ensemble> Office<E> {
             }
         }
         Err(removed())
+    }
+
+    /// Somebody was in line, and nothing was written.
+    async fn turned_away(&self, claim: &Claim, found: &[Entry]) -> Result<Verdict> {
+        self.desks.remove(claim.ticket.id);
+        let other = found.iter().find(|entry| !entry.mode.same_kind(claim.ticket.mode));
+        match other {
+            Some(other) => Err(other_kind(other.mode)),
+            None => Ok(Verdict::Busy(self.busy(found).await)),
+        }
     }
 
     /// Joins a line. From the moment it is sent until it is answered, nobody
@@ -95,12 +105,14 @@ impl<E: Ensemble> Office<E> {
         let newcomer = Newcomer {
             id,
             mode,
-            card: card(claim, mode),
+            card: Card::of(claim, self.way(claim.ticket.mode)),
             only_if_empty: alone && part == Part::Queue,
             again: desk.doubtful,
         };
         self.desks.update(id, |desk| desk.doubtful = true);
-        let joined = self.ensemble.join(Arc::clone(&desk.session), line, newcomer).await?;
+        let card = newcomer.card.clone();
+        let mut joined = self.ensemble.join(Arc::clone(&desk.session), line, newcomer).await?;
+        joined.mine.iter_mut().for_each(|entry| entry.card = Some(card.clone()));
         self.desks.update(id, |desk| match part {
             Part::Door => desk.door = joined.mine.first().cloned(),
             Part::Queue | Part::Permits => desk.entries.clone_from(&joined.mine),
@@ -123,8 +135,8 @@ impl<E: Ensemble> Office<E> {
         }
         self.desks.update(claim.ticket.id, |desk| desk.stage = Stage::Held { fence });
         self.watch_over(&desk, true);
-        if !claim.renewed {
-            self.end_at(claim.ticket.id, self.clock.now().after(claim.ttl));
+        if let Some(span) = desk.fixed_for {
+            self.end_at(claim.ticket.id, self.clock.now().after(span));
         }
         Ok(Verdict::Granted(self.grant(&desk, claim, fence)))
     }
@@ -195,17 +207,13 @@ impl<E: Ensemble> Office<E> {
     }
 
     pub(super) async fn release(self: Arc<Self>, ticket: Ticket, end: Ending) -> Result<Released> {
-        let put = end.store.map(|store| {
+        if let Some(store) = &end.store {
             store.check_as_ending(&ticket)?;
             store.check()?;
-            let life = store.ttl.map_or(Life::Forever, Life::For);
-            let bytes = store.value.map(|value| records::plain(&value));
-            Ok(bytes.map(|bytes| Step::Put { name: store.name, bytes, life }))
-        });
-        let put = put.transpose()?.flatten();
+        }
         let desk = self.desks.dismiss(ticket.id);
         let found = match &desk {
-            Some(desk) if !desk.doubtful => self.clear(desk, put).await?,
+            Some(desk) if !desk.doubtful => self.end(desk, end.store).await?,
             _ => self.withdraw(&ticket).await?,
         };
         self.desks.remove(ticket.id);
@@ -213,6 +221,24 @@ impl<E: Ensemble> Office<E> {
             self.unbind(&desk).await;
         }
         Ok(if found { Released::Released } else { Released::AlreadyLost })
+    }
+
+    /// Ends a lease, and stores what it leaves in the same change.
+    async fn end(&self, desk: &Desk, store: Option<Store>) -> Result<bool> {
+        let store = store.filter(|_| desk.fence().is_some());
+        let Some(Store { name, value, ttl, .. }) = store else {
+            return self.clear(desk, None).await;
+        };
+        let put = value.map(|value| {
+            let life = ttl.map_or(Life::Forever, Life::For);
+            Step::Put { name: name.clone(), bytes: records::plain(&value), life }
+        });
+        let deletes = put.is_none();
+        let found = self.clear(desk, put).await?;
+        if found && deletes {
+            self.ensemble.store(name, If::Any, None, Life::Forever, None).await?;
+        }
+        Ok(found)
     }
 
     /// Removes the entries of a desk in one go, or what is left of them; whether
@@ -303,11 +329,6 @@ pub(super) fn remove(entry: &Entry) -> Step {
 /// The number of the last entry is that of the lease.
 pub(super) fn fence(entries: &[Entry]) -> u64 {
     entries.iter().filter_map(|entry| entry.fence).max().unwrap_or_default()
-}
-
-/// What a claim says about itself.
-fn card(claim: &Claim, mode: Mode) -> Card {
-    Card { label: claim.owner.label().into(), mode: Some(mode), meta: claim.meta.clone() }
 }
 
 pub(super) fn other_kind(mode: Mode) -> Error {

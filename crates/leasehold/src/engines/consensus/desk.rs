@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
 use super::ensemble::Entry;
 use super::session::Session;
-use crate::claim::{LeaseId, Ticket};
+use crate::claim::{Claim, LeaseId, Ticket};
 use crate::name::Name;
 
 /// One lease of this client, from its first request on.
@@ -25,10 +26,20 @@ pub(super) struct Desk {
     pub(super) doubtful: bool,
     /// Values that go with it.
     pub(super) bound: Vec<Name>,
+    /// How long it may be held, if it is not renewed.
+    pub(super) fixed_for: Option<Duration>,
     /// Who watches over the entries.
     pub(super) tasks: Vec<Arc<Task>>,
     /// Who ends a fixed lease.
     pub(super) fixed: Option<Arc<Task>>,
+}
+
+/// What a renewal needs to know of a desk: many are looked at together.
+#[derive(Debug)]
+pub(super) struct Glance {
+    pub(super) session: Arc<Session>,
+    pub(super) stage: Stage,
+    pub(super) is_fixed: bool,
 }
 
 /// How far a lease is.
@@ -56,9 +67,10 @@ impl Drop for Task {
 }
 
 impl Desk {
-    pub(super) fn new(ticket: Ticket, session: Arc<Session>) -> Self {
+    pub(super) fn new(claim: &Claim, session: Arc<Session>) -> Self {
         Self {
-            ticket,
+            ticket: claim.ticket.clone(),
+            fixed_for: (!claim.renewed).then_some(claim.ttl),
             session,
             stage: Stage::Asked,
             door: None,
@@ -91,6 +103,21 @@ pub(super) struct Desks(Mutex<HashMap<LeaseId, Desk>>);
 impl Desks {
     pub(super) fn get(&self, id: LeaseId) -> Option<Desk> {
         self.locked().get(&id).cloned()
+    }
+
+    /// A glance at each of these.
+    pub(super) fn glance<'a>(&self, ids: impl Iterator<Item = &'a LeaseId>) -> Vec<Option<Glance>> {
+        let desks = self.locked();
+        let glance = |desk: &Desk| Glance {
+            session: Arc::clone(&desk.session),
+            stage: desk.stage.clone(),
+            is_fixed: desk.fixed_for.is_some(),
+        };
+        ids.map(|id| desks.get(id).map(glance)).collect()
+    }
+
+    pub(super) fn contains(&self, id: LeaseId) -> bool {
+        self.locked().contains_key(&id)
     }
 
     pub(super) fn put(&self, desk: Desk) {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::card::Card;
 use super::session::Session;
 use crate::claim::{LeaseId, Mode};
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
@@ -59,15 +60,6 @@ pub(in crate::engines) struct Entry {
     pub(in crate::engines) card: Option<Card>,
 }
 
-/// What an entry says about itself, for people and for `inspect`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::engines) struct Card {
-    pub(in crate::engines) label: Arc<str>,
-    /// How it takes the name, if it says so.
-    pub(in crate::engines) mode: Option<Mode>,
-    pub(in crate::engines) meta: Option<Arc<str>>,
-}
-
 /// Who wants to join a line.
 #[derive(Clone, Debug)]
 pub(in crate::engines) struct Newcomer {
@@ -110,8 +102,8 @@ pub(in crate::engines) enum Change {
 /// A key that is there, and the news of its next change. Dropped, it is not
 /// watched any more.
 pub(in crate::engines) struct Watched {
-    pub(in crate::engines) card: Card,
-    pub(in crate::engines) fence: u64,
+    /// What is written on it: a card, or a word to its owner.
+    pub(in crate::engines) bytes: Vec<u8>,
     /// Resolves once, with the first change after the look.
     pub(in crate::engines) change: BoxFuture<Change>,
 }
@@ -126,13 +118,11 @@ pub(in crate::engines) struct WatchedLine {
 /// A step of a change that happens as a whole or not at all.
 #[derive(Clone, Debug)]
 pub(in crate::engines) enum Step {
-    /// Only if this entry is still there, made at this fence.
-    Check { key: Arc<str>, fence: u64 },
-    /// And it goes. Implies the check.
+    /// This entry goes; only if it is there, made at this fence.
     Remove { key: Arc<str>, fence: u64 },
-    /// And this is written over its card. Implies the check.
+    /// This is written over its card; only if it is there.
     Write { key: Arc<str>, fence: u64, bytes: Vec<u8> },
-    /// And this value is written, whatever was there.
+    /// This value is written, whatever was there.
     Put { name: Name, bytes: Vec<u8>, life: Life },
 }
 

@@ -8,6 +8,7 @@
 //! `ensemble.rs` says what a store must be able to do; `line.rs` reads off a
 //! line who holds; `desk.rs` is what this client knows of its own leases.
 
+mod card;
 mod claims;
 mod desk;
 mod ensemble;
@@ -19,9 +20,10 @@ mod upkeep;
 mod view;
 mod waits;
 
+pub(in crate::engines) use card::Card;
 pub(in crate::engines) use ensemble::{
-    Card, Change, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Part, Step, Value,
-    Watched, WatchedLine,
+    Change, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Part, Step, Value, Watched,
+    WatchedLine,
 };
 pub(in crate::engines) use session::Session;
 
@@ -34,6 +36,9 @@ use self::records::Shelf;
 use self::upkeep::Attended;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
+use crate::engine::profile::{
+    self, Fencing, Grants, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+};
 use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
     Selector,
@@ -50,6 +55,24 @@ pub(in crate::engines) fn engine<E: Ensemble>(ensemble: E, clock: Clock) -> Arc<
         attended: Attended::default(),
     });
     Arc::new(Consensus { shelf: Shelf::new(Arc::clone(&office)), office })
+}
+
+/// What every consensus store promises; how short a ttl can be, and what it
+/// outlives, is found out.
+pub(in crate::engines) fn promises(scheme: &'static str, endpoint: String) -> Profile {
+    let mut profile = Profile::new(scheme, endpoint);
+    profile.grants = Grants::Counted;
+    profile.fencing = Fencing::Strict;
+    profile.order = Order::Fifo;
+    profile.liveness = Liveness::Session;
+    profile.clock = Timekeeper::Quorum;
+    profile.wake = WakeUp::Push;
+    profile.reach = Reach::Network;
+    profile.survives = Survives::Failover;
+    profile.listing = profile::Listing::Indexed;
+    profile.convert = true;
+    profile.revocation = true;
+    profile
 }
 
 /// The engine: verbs, handed to the office.

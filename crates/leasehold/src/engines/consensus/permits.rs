@@ -6,14 +6,18 @@
 //! waits for permits, and every release wakes at most that one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Office;
 use super::claims::{ATTEMPTS, removed};
 use super::desk::{Desk, Stage};
 use super::ensemble::{Ensemble, Entry, Line, Part};
-use super::line::{Standing, fits, other_count, standing};
-use crate::claim::{Claim, Mode, Verdict};
+use super::line::{Standing, fits, other_count, standing, weight};
+use crate::claim::{Claim, Mode, Stance, Verdict};
 use crate::error::Result;
+
+/// How long who only tries waits for somebody who just passes the door.
+const MOMENT: Duration = Duration::from_millis(500);
 
 impl<E: Ensemble> Office<E> {
     pub(super) async fn ask_for_permits(
@@ -31,7 +35,7 @@ impl<E: Ensemble> Office<E> {
             }
             // Somebody has removed them: what is left goes too.
             self.leave(claim.ticket.id).await?;
-            desk = Desk::new(desk.ticket, desk.session);
+            desk = Desk::new(claim, desk.session);
             self.desks.put(desk.clone());
         }
         if let Some(behind) = self.stand_at_the_door(claim, &mut desk).await? {
@@ -54,7 +58,8 @@ impl<E: Ensemble> Office<E> {
         desk: &mut Desk,
     ) -> Result<Option<Verdict>> {
         let line = Line::of(&claim.ticket.name, Part::Door);
-        for _ in 0..ATTEMPTS {
+        let mut removals = 0;
+        while removals < ATTEMPTS {
             let found = match &desk.door {
                 Some(mine) if !desk.doubtful => {
                     self.ensemble.list(line.clone(), Some(mine.clone())).await?
@@ -68,19 +73,45 @@ impl<E: Ensemble> Office<E> {
             let Some(mine) = &desk.door else { continue };
             match standing(&found, mine) {
                 Standing::Holds => return Ok(None),
-                Standing::Behind(ahead) => return self.behind(claim, ahead).await.map(Some),
+                Standing::Behind(ahead) => {
+                    if let Some(verdict) = self.behind(claim, &ahead).await? {
+                        return Ok(Some(verdict));
+                    }
+                }
                 Standing::OtherKind(mode) => return self.refuse(claim, mode).await.map(Some),
-                Standing::Absent => desk.door = None,
+                Standing::Absent => {
+                    desk.door = None;
+                    removals += 1;
+                }
             }
         }
         Err(removed())
     }
 
-    /// Others are at the door; but it is those behind it who are in the way.
-    async fn behind(self: &Arc<Self>, claim: &Claim, ahead: Arc<str>) -> Result<Verdict> {
+    /// Others are at the door; but it is those behind it who are in the way. If
+    /// nobody is, then somebody just passes, and even who only tries waits for
+    /// that a moment: `None` once the door has moved on.
+    async fn behind(self: &Arc<Self>, claim: &Claim, ahead: &Arc<str>) -> Result<Option<Verdict>> {
+        let Mode::Permits { take, of } = self.way(claim.ticket.mode) else { return Ok(None) };
         let line = Line::of(&claim.ticket.name, Part::Permits);
         let permits = self.ensemble.list(line, None).await?;
-        self.stand(claim, Some(ahead), &permits).await
+        if let Some(mode) = self.other_count(&permits, of).await? {
+            return self.refuse(claim, mode).await.map(Some);
+        }
+        let room = permits.iter().map(weight).sum::<u64>() + u64::from(take) <= u64::from(of);
+        if room && claim.stance == Stance::Try && self.passes(ahead).await? {
+            return Ok(None);
+        }
+        self.stand(claim, Some(Arc::clone(ahead)), &permits).await.map(Some)
+    }
+
+    /// Whether somebody at the door goes within a moment.
+    async fn passes(&self, ahead: &Arc<str>) -> Result<bool> {
+        tokio::select! {
+            biased;
+            passed = self.passed(Arc::clone(ahead)) => passed.map(|()| true),
+            () = self.clock.sleep_until(self.clock.now().after(MOMENT)) => Ok(false),
+        }
     }
 
     /// First at the door and in line: are there enough permits?
@@ -94,17 +125,18 @@ impl<E: Ensemble> Office<E> {
         if !fits(permits, of) {
             return self.stand(claim, None, permits).await;
         }
-        self.leave_the_door(&desk);
+        self.leave_the_door(&desk).await;
         self.hold(claim, desk).await
     }
 
-    /// Makes room at the door. The permits are ours whether that has been done or
-    /// not, so nobody waits for it; but it must be done.
-    pub(super) fn leave_the_door(self: &Arc<Self>, desk: &Desk) {
+    /// Makes room at the door. Waited for, so that whoever hears of the grant
+    /// finds the door free; and done even if nobody waits any more.
+    pub(super) async fn leave_the_door(self: &Arc<Self>, desk: &Desk) {
         let door = self.desks.update(desk.ticket.id, |desk| desk.door.take()).flatten();
         if let Some(door) = door {
             let (office, session) = (Arc::clone(self), Arc::clone(&desk.session));
-            self.home.spawn(async move { office.see_off(&session, &door).await });
+            let left = self.home.spawn(async move { office.see_off(&session, &door).await });
+            let _ = left.await;
         }
     }
 

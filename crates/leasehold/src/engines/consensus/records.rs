@@ -2,11 +2,13 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Office;
 use super::desk::{Desk, Task};
-use super::ensemble::{Ensemble, Entry, If, Life, News, Value};
-use crate::claim::{Expect, Record, Store};
+use super::ensemble::{Ensemble, Entry, If, Life, Line, News, Part, Value};
+use super::line::holders;
+use crate::claim::{Expect, Mode, Record, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::{BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope};
 use crate::engines::feed::Feed;
@@ -16,6 +18,8 @@ use crate::name::Name;
 /// The first go of a walk; it takes more at a time while values are small.
 const FEW: usize = 16;
 const SMALL: usize = 256 * 1024;
+/// The session of what is bound to the lease of another client.
+const FOREIGN: Duration = Duration::from_secs(30);
 
 /// The records of an office.
 #[derive(Debug)]
@@ -58,6 +62,13 @@ fn unpacked(bytes: &[u8]) -> (Option<Bond>, &[u8]) {
         Some((bond, value)) => (Some(bond), value),
         None => (None, bytes.strip_prefix(&[PLAIN]).unwrap_or(bytes)),
     }
+}
+
+/// What a lease of this client is bound by, if it is held.
+fn own_bond(desk: &Desk) -> Option<Bond> {
+    let held = desk.fence().is_some() && !desk.session.is_over();
+    let entry = desk.entries.first().filter(|_| held)?;
+    Some((Arc::clone(&entry.key), entry.fence.unwrap_or_default()))
 }
 
 /// A value that is there, and its bond.
@@ -104,20 +115,39 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// What a new value is to be bound to, and how long it stays.
-    fn bond(&self, store: &Store) -> Result<(Option<Bond>, Life)> {
+    async fn bond(&self, store: &Store) -> Result<(Option<Bond>, Life)> {
         let timed = store.ttl.map(Life::For);
         let ticket = store.bound_to.as_ref().filter(|_| store.value.is_some());
         let Some(ticket) = ticket else { return Ok((None, timed.unwrap_or(Life::Forever))) };
-        let desk = self.desks.get(ticket.id).filter(|desk| desk.fence().is_some());
-        let desk = desk.filter(|desk| !desk.session.is_over()).ok_or_else(|| not_held(store))?;
-        let entry = desk.entries.first().ok_or_else(|| not_held(store))?;
-        let bond = (Arc::clone(&entry.key), entry.fence.unwrap_or_default());
-        Ok((Some(bond), timed.unwrap_or_else(|| Life::Session(Arc::clone(&desk.session)))))
+        let (bond, session) = match self.desks.get(ticket.id) {
+            Some(desk) => (own_bond(&desk), desk.session),
+            None => (self.foreign_bond(ticket).await?, self.ensemble.session(FOREIGN).await?),
+        };
+        let bond = bond.ok_or_else(|| not_held(store))?;
+        Ok((Some(bond), timed.unwrap_or(Life::Session(session))))
+    }
+
+    /// What another client's lease is bound by, if it is held. The value lives on
+    /// a session of ours, because we have no other; whether it counts is seen by
+    /// its bond.
+    async fn foreign_bond(&self, ticket: &Ticket) -> Result<Option<Bond>> {
+        let part = match self.way(ticket.mode) {
+            Mode::Permits { .. } => Part::Permits,
+            Mode::Exclusive | Mode::Read | Mode::Write => Part::Queue,
+        };
+        let line = self.ensemble.list(Line::of(&ticket.name, part), None).await?;
+        let front = if part == Part::Queue { holders(&line) } else { &line[..] };
+        let Some(entry) = front.iter().find(|entry| entry.id == Some(ticket.id)) else {
+            return Ok(None);
+        };
+        let seen = self.ensemble.look(vec![Arc::clone(&entry.key)]).await?;
+        let fence = seen.into_iter().flatten().map(|(_, fence)| fence).next();
+        Ok(fence.map(|fence| (Arc::clone(&entry.key), fence)))
     }
 
     async fn store(&self, store: Store) -> Result<Result<u64, Option<Record>>> {
         store.check()?;
-        let (bond, life) = self.bond(&store)?;
+        let (bond, life) = self.bond(&store).await?;
         let bytes = store.value.as_ref().map(|value| packed(value, bond.as_ref()));
         loop {
             let condition = match store.expect {
@@ -149,7 +179,7 @@ impl<E: Ensemble> Office<E> {
 
     /// A write was refused: because of the lease it is to be bound to?
     async fn check_bond(&self, store: &Store) -> Result<()> {
-        match self.bond(store)?.0 {
+        match self.bond(store).await?.0 {
             Some(bond) if !self.is_there(&bond).await? => Err(not_held(store)),
             _ => Ok(()),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Office;
 use super::claims::remove;
-use super::desk::{Desk, Stage, Task};
+use super::desk::{Desk, Glance, Stage, Task};
 use super::ensemble::{Change, Ensemble, Entry};
 use super::session::Session;
 use super::view::Note;
@@ -41,13 +41,11 @@ impl<E: Ensemble> Office<E> {
     }
 
     pub(super) async fn renew(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
-        let desks: Vec<Option<Desk>> =
-            tickets.iter().map(|refresh| self.desks.get(refresh.ticket.id)).collect();
-        let proofs = self.prove_all(&desks).await;
+        let desks = self.desks.glance(tickets.iter().map(|refresh| &refresh.ticket.id));
+        let silent = self.prove_all(&desks).await;
         let answers = tickets.iter().zip(desks).map(|(refresh, desk)| {
             let Some(desk) = desk else { return Renewal::Gone };
-            let error = proofs.iter().find(|(session, _)| session.id() == desk.session.id());
-            match error {
+            match silent.iter().find(|(session, _)| session.id() == desk.session.id()) {
                 Some((_, error)) => Renewal::Unknown(error.clone()),
                 None => self.renewed(refresh, &desk),
             }
@@ -56,7 +54,7 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// One sign of life for each session; those that gave none, and why.
-    async fn prove_all(&self, desks: &[Option<Desk>]) -> Vec<(Arc<Session>, Error)> {
+    async fn prove_all(&self, desks: &[Option<Glance>]) -> Vec<(Arc<Session>, Error)> {
         let mut sessions: Vec<&Arc<Session>> =
             desks.iter().flatten().map(|desk| &desk.session).collect();
         sessions.sort_by_key(|session| session.id());
@@ -75,16 +73,16 @@ impl<E: Ensemble> Office<E> {
         failed
     }
 
-    fn renewed(self: &Arc<Self>, refresh: &Refresh, desk: &Desk) -> Renewal {
+    fn renewed(self: &Arc<Self>, refresh: &Refresh, desk: &Glance) -> Renewal {
         let (session, id) = (&desk.session, refresh.ticket.id);
         // What the store has told meanwhile counts.
-        if session.is_over() || self.desks.get(id).is_none() {
+        if session.is_over() || !self.desks.contains(id) {
             return Renewal::Gone;
         }
         let sent_at = session.proven();
         match desk.stage {
             Stage::Held { .. } => {
-                if !refresh.renewed {
+                if desk.is_fixed {
                     self.end_at(id, sent_at.after(refresh.ttl));
                 }
                 Renewal::Held { ttl: session.ttl().min(refresh.ttl), sent_at }
@@ -132,27 +130,38 @@ impl<E: Ensemble> Office<E> {
 
     async fn watch_entry(&self, id: LeaseId, entry: &Entry) {
         loop {
-            let change = match self.ensemble.watch(Arc::clone(&entry.key)).await {
-                Ok(None) => Change::Gone,
-                Ok(Some(watched)) => watched.change.await,
+            let told = match self.ensemble.watch(Arc::clone(&entry.key)).await {
+                Ok(None) => Some(Loss::Gone),
+                Ok(Some(watched)) => match self.told(id, &watched.bytes) {
+                    None => self.changed(id, watched.change.await),
+                    told => told,
+                },
                 Err(_) => {
                     self.clock.sleep_until(self.clock.now().after(PAUSE)).await;
-                    Change::Doubt
+                    None
                 }
             };
-            match change {
-                Change::Gone => return self.vanished(id, entry, Loss::Gone).await,
-                Change::Written(bytes) if bytes == REVOKE => {
-                    self.ensemble.bus().publish(&Event::RevocationAsked(id));
-                }
-                Change::Written(bytes) => {
-                    if let Some(note) = Note::read(&bytes) {
-                        return self.vanished(id, entry, note.loss()).await;
-                    }
-                }
-                Change::Doubt => {}
+            if let Some(loss) = told {
+                return self.vanished(id, entry, loss).await;
             }
         }
+    }
+
+    /// A change of an entry of ours; how the lease is lost by it.
+    fn changed(&self, id: LeaseId, change: Change) -> Option<Loss> {
+        match change {
+            Change::Gone => Some(Loss::Gone),
+            Change::Written(bytes) => self.told(id, &bytes),
+            Change::Doubt => None,
+        }
+    }
+
+    /// What is written on an entry of ours; how the lease is lost by it.
+    fn told(&self, id: LeaseId, bytes: &[u8]) -> Option<Loss> {
+        if bytes == REVOKE {
+            self.ensemble.bus().publish(&Event::RevocationAsked(id));
+        }
+        Note::read(bytes).map(Note::loss)
     }
 
     /// Somebody else has removed an entry of ours, or tells us to go.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Office;
-use super::ensemble::{Card, Ensemble, Entry, Line, Part, Step};
+use super::card::Card;
+use super::ensemble::{Ensemble, Entry, Line, Part, Step};
 use super::line::{fits, holders};
 use super::upkeep::REVOKE;
 use crate::claim::{LeaseId, Mode};
@@ -68,7 +69,11 @@ impl Seen {
     }
 
     fn queued(&self) -> Queued {
-        Queued { label: Arc::clone(&self.card.label), mode: self.mode, waiting_for: None }
+        Queued {
+            label: Arc::clone(&self.card.label),
+            mode: self.mode,
+            waiting_for: self.card.age(),
+        }
     }
 
     const fn is(&self, target: Target) -> bool {

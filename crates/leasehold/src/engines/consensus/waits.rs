@@ -33,7 +33,7 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// Waits until one entry has gone or changed.
-    async fn passed(&self, key: Arc<str>) -> Result<()> {
+    pub(super) async fn passed(&self, key: Arc<str>) -> Result<()> {
         if let Some(watched) = self.ensemble.watch(key).await? {
             watched.change.await;
         }
@@ -70,8 +70,9 @@ impl<E: Ensemble> Office<E> {
                 return Ok(Wake::Look);
             }
             if self.has_permits(desk, &watched.line) {
-                self.leave_the_door(desk);
-                return Ok(self.handed_over(desk));
+                let granted = self.handed_over(desk);
+                self.leave_the_door(desk).await;
+                return Ok(granted);
             }
             watched.change.await;
         }
@@ -82,6 +83,9 @@ impl<E: Ensemble> Office<E> {
     fn handed_over(self: &Arc<Self>, desk: &Desk) -> Wake {
         let fence = fence(&desk.entries);
         self.desks.update(desk.ticket.id, |desk| desk.stage = Stage::Held { fence });
+        if let Some(span) = desk.fixed_for {
+            self.end_at(desk.ticket.id, self.clock.now().after(span));
+        }
         Wake::Granted { fence, predecessor: Predecessor::Unknown }
     }
 }

@@ -1,13 +1,131 @@
 //! Locks on etcd.
+//!
+//! A [`link`] reaches the servers, [`Leases`] are the sessions of a client,
+//! [`Watches`] tell what changed, and [`Keys`] say where everything lies. What a
+//! lock is on top of that is the same as on ZooKeeper: see `consensus`.
 
+mod checkup;
+mod ensemble;
+mod entries;
+mod graves;
+mod heart;
+mod keys;
+mod leases;
+mod lines;
+mod link;
+mod listing;
+mod pause;
+// Generated: `cargo xtask proto`.
+#[allow(unreachable_pub, clippy::all)]
+#[rustfmt::skip]
+mod proto;
+#[cfg(test)]
+mod server;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod txn;
+mod values;
+mod version;
+mod watches;
+
+use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::clock::Clock;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use self::graves::Graves;
+use self::keys::Keys;
+use self::leases::Leases;
+use self::link::Link;
+use self::proto::{MemberListRequest, RangeRequest};
+use self::settings::Settings;
+use self::watches::Watches;
+use crate::claim::LeaseId;
+use crate::clock::{Clock, Moment};
 use crate::engine::Engine;
+use crate::engine::profile::{Profile, Survives};
+use crate::engines::consensus::{self, Part};
 use crate::error::Result;
 use crate::url::Url;
 
 /// Opens the engine. Called on home.
-pub(super) async fn open(_url: &Url, _clock: Clock) -> Result<Arc<dyn Engine>> {
-    todo!("open")
+pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
+    let settings = Settings::from_url(url)?;
+    let etcd = Etcd::open(&settings, clock.clone()).await?;
+    Ok(consensus::engine(Arc::new(etcd), clock))
+}
+
+/// A client of etcd.
+struct Etcd {
+    link: Arc<Link>,
+    leases: Leases,
+    watches: Watches,
+    keys: Keys,
+    graves: Graves,
+    profile: Profile,
+    home: Handle,
+    closed: watch::Sender<bool>,
+}
+
+impl Etcd {
+    async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
+        let home = Handle::current();
+        let link = Arc::new(Link::new(settings, clock)?);
+        let leases = Leases::new(&link, &home);
+        let watches = Watches::new(&link, &home);
+        let mut profile = consensus::promises("etcd", settings.endpoint());
+        profile.limits.ttl_min = shortest(&link, &leases).await?;
+        if has_one_member(&link, settings).await {
+            profile.survives = Survives::Restart;
+        }
+        let keys = Keys::new(settings.root.clone(), settings.names);
+        let (graves, closed) = (Graves::default(), watch::Sender::new(false));
+        let etcd = Self { link, leases, watches, keys, graves, profile, home, closed };
+        // Some requests are open to users without rights; this one is not.
+        etcd.ping(etcd.link.deadline()).await?;
+        Ok(etcd)
+    }
+
+    /// Reads what every user of ours may read, from a majority of the members.
+    async fn ping(&self, by: Moment) -> Result<()> {
+        let nothing = txn::one(&self.keys.tombstone(Part::Queue, LeaseId::from_bits(0)));
+        self.link.ask(RangeRequest { count_only: true, ..nothing }, by).await?;
+        Ok(())
+    }
+
+    /// Gives back what we have, and ends what runs.
+    async fn close(&self) -> Result<()> {
+        self.closed.send_replace(true);
+        let closed = self.leases.close().await;
+        self.watches.close();
+        self.link.mood().bus().close();
+        closed
+    }
+}
+
+/// The shortest lease that the servers give: they raise what is asked for to the
+/// time that an election takes. Asked for once, and given back.
+async fn shortest(link: &Link, leases: &Leases) -> Result<Duration> {
+    let by = link.deadline();
+    let (lease, ttl) = leases.lease(1, by).await?;
+    // It ends by itself if it cannot be given back.
+    let _ = leases.revoke(lease, by).await;
+    Ok(ttl.max(Duration::from_secs(1)))
+}
+
+/// A server that will not say is judged by the URL.
+async fn has_one_member(link: &Link, settings: &Settings) -> bool {
+    match link.ask(MemberListRequest {}, link.deadline()).await {
+        Ok(list) => list.members.len() == 1,
+        Err(_) => settings.hosts.len() == 1,
+    }
+}
+
+impl fmt::Debug for Etcd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Etcd").field(&self.profile.endpoint).finish()
+    }
 }

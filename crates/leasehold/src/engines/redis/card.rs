@@ -24,17 +24,6 @@ pub(super) fn beside(key: &str, suffix: &str) -> Vec<u8> {
     if key.contains('{') { format!("{key}:{suffix}") } else { format!("{{{key}}}:{suffix}") }.into()
 }
 
-/// A lease id as the UUID that it is.
-pub(super) fn uuid(id: LeaseId) -> String {
-    let hex = format!("{:032x}", id.to_bits());
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-}
-
-/// The id of such a UUID.
-pub(super) fn lease_id(uuid: &str) -> Option<LeaseId> {
-    u128::from_str_radix(&uuid.replace('-', ""), 16).ok().map(LeaseId::from_bits)
-}
-
 /// What a claim says about itself.
 pub(super) fn about(claim: &Claim) -> String {
     let meta = claim.meta.as_deref().unwrap_or_default();
@@ -45,7 +34,7 @@ pub(super) fn about(claim: &Claim) -> String {
 /// What a waiter is called in the line: who it is, since when it waits by its
 /// own host's calendar, what it says about itself.
 pub(super) fn place(id: LeaseId, about: &str) -> String {
-    format!("{}{SEPARATOR}{}{SEPARATOR}{about}", uuid(id), wall_micros() / 1000)
+    format!("{}{SEPARATOR}{}{SEPARATOR}{about}", id.to_uuid(), wall_micros() / 1000)
 }
 
 struct About {
@@ -137,7 +126,7 @@ fn held(parts: &[Value], now: i64, stranger: Stranger) -> Result<(Option<LeaseId
     let time_left = millis(number(part(parts, 2)?)?);
     let seen = mode(&text(part(parts, 3)?)?).unwrap_or(Mode::Exclusive);
     let entry = Entry::read(&entry);
-    let ours = entry.as_ref().and_then(|_| lease_id(&id));
+    let ours = entry.as_ref().and_then(|_| LeaseId::from_uuid(&id));
     let held = match entry {
         Some(Entry { fence, since, about }) => Held {
             label: about.label,
@@ -179,9 +168,9 @@ mod tests {
     #[test]
     fn ids_are_uuids_and_come_back() {
         let id = LeaseId::random();
-        let text = uuid(id);
+        let text = id.to_uuid();
         assert_eq!((text.len(), text.as_bytes()[14]), (36, b'4'));
-        assert_eq!(lease_id(&text), Some(id));
+        assert_eq!(LeaseId::from_uuid(&text), Some(id));
     }
 
     #[test]

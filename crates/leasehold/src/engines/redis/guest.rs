@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
 use super::bells::Bells;
-use super::card::{self, Stranger, uuid};
+use super::card::{self, Stranger};
 use super::checkup::Checkup;
 use super::evictions;
 use super::link::{Link, Push, Reply};
@@ -176,7 +176,7 @@ impl Inner {
     }
 
     fn about(&self, script: &'static Script, ticket: &Ticket, mut words: Words) -> Call {
-        (words.id, words.mode) = (uuid(ticket.id), Some(ticket.mode));
+        (words.id, words.mode) = (ticket.id.to_uuid(), Some(ticket.mode));
         self.call(script, self.format.keys(&ticket.name, Some(ticket)), words)
     }
 
@@ -327,7 +327,7 @@ impl Inner {
         let (what, which) = match eviction.target {
             Target::All => ("all", String::new()),
             Target::Fence(fence) => ("fence", fence.to_string()),
-            Target::Lease(id) => ("lease", uuid(id)),
+            Target::Lease(id) => ("lease", id.to_uuid()),
         };
         let found = self.look(&eviction.name, what, which).await?;
         let hit = card::evicted(found, self.format.manners().stranger)?;

@@ -1,13 +1,87 @@
-//! Locks on zookeeper.
+//! Locks on ZooKeeper, in the nodes that Curator makes.
+//!
+//! A client has a session for each kind of ttl, on a connection of its own; a
+//! claim is a node that ends with its session. [`wire`] has the bytes,
+//! `connection` carries them, `tether` keeps a session on some server.
+
+mod changes;
+mod checkup;
+mod chores;
+mod client;
+mod connection;
+mod dial;
+mod ensemble;
+mod fault;
+mod follow;
+mod layout;
+mod lines;
+mod looks;
+mod mood;
+mod pulse;
+mod sessions;
+mod settings;
+mod stored;
+mod tether;
+mod values;
+mod wall;
+mod watches;
+mod wire;
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
+use self::chores::Chores;
+use self::client::Client;
+use self::ensemble::ZooKeeper;
+use self::layout::Layout;
+use self::mood::Moods;
+use self::sessions::Sessions;
+use self::settings::Settings;
+use self::tether::Terms;
+use self::wall::Wall;
+use super::consensus;
+use super::tls;
 use crate::clock::Clock;
-use crate::engine::Engine;
+use crate::engine::profile::Survives;
+use crate::engine::{Engine, Profile};
 use crate::error::Result;
 use crate::url::Url;
 
+/// The most permits of one name: each one is a node, and a change has one step
+/// for each.
+const PERMITS_MAX: u32 = 1000;
+
 /// Opens the engine. Called on home.
-pub(super) async fn open(_url: &Url, _clock: Clock) -> Result<Arc<dyn Engine>> {
-    todo!("open")
+pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
+    let settings = Settings::from_url(url)?;
+    Ok(consensus::engine(ensemble(settings, clock.clone()).await?, clock))
+}
+
+async fn ensemble(settings: Settings, clock: Clock) -> Result<ZooKeeper> {
+    let terms = Arc::new(Terms {
+        tls: settings.tls.as_ref().map(tls::config).transpose()?,
+        clock,
+        home: Handle::current(),
+        newest: Arc::default(),
+        moods: Moods::default(),
+        wall: Wall::default(),
+        settings,
+    });
+    let sessions = Sessions::new(&terms).await?;
+    let profile = profile(&terms.settings, &sessions);
+    let layout = Layout::new(&terms.settings);
+    let client = Arc::new(Client { terms, sessions, layout, chores: Chores::default() });
+    let tidying = client.terms.home.spawn(Arc::clone(&client).keep_tidy()).abort_handle();
+    Ok(ZooKeeper { client, profile, tidying })
+}
+
+fn profile(settings: &Settings, sessions: &Sessions) -> Profile {
+    let mut profile = consensus::promises("zookeeper", settings.endpoint());
+    if settings.servers.len() == 1 {
+        profile.survives = Survives::Restart;
+    }
+    profile.limits.ttl_min = sessions.shortest();
+    profile.limits.permits_max = PERMITS_MAX;
+    profile
 }

@@ -1,6 +1,6 @@
 //! The names of Redisson's keys and channels.
 
-use super::super::card::{beside, uuid};
+use super::super::card::beside;
 use super::super::layout::Kind;
 use crate::claim::{Mode, Ticket};
 
@@ -44,7 +44,7 @@ impl Keys {
 
     /// The key that lives as long as a reader's lease.
     fn reader(&self, ticket: &Ticket) -> Vec<u8> {
-        beside(&self.0, &format!("{}:1:rwlock_timeout:1", uuid(ticket.id)))
+        beside(&self.0, &format!("{}:1:rwlock_timeout:1", ticket.id.to_uuid()))
     }
 
     /// The lock, and our two keys beside it.
@@ -88,7 +88,7 @@ impl Keys {
     pub(super) fn woken_by(&self, ticket: &Ticket, kind: Kind) -> Vec<u8> {
         match (ticket.mode, kind) {
             (Mode::Exclusive, Kind::Fair) => {
-                [self.lock_channel(), format!(":{}:1", uuid(ticket.id)).into()].concat()
+                [self.lock_channel(), format!(":{}:1", ticket.id.to_uuid()).into()].concat()
             }
             (Mode::Exclusive, _) => self.lock_channel(),
             (Mode::Read | Mode::Write, _) => self.rw_channel(),

@@ -3,6 +3,8 @@
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
 
+mod ensembles;
+
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,8 +14,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::narrow;
 use leasehold_testkit::server::{self, Plan, Server};
+use leasehold_testkit::{Znodes, narrow};
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// Set in the copy of this program that starts a server and is then killed.
@@ -35,8 +37,11 @@ fn main() -> ExitCode {
         ("postgres", Plan::postgres()),
         ("mysql", Plan::mariadb()),
         ("etcd", Plan::etcd()),
+        ("zookeeper", Plan::zookeeper()),
     ];
-    let trials = engines.iter().flat_map(|(engine, plan)| trials(engine, plan)).collect();
+    let mut trials: Vec<Trial> =
+        engines.iter().flat_map(|(engine, plan)| trials(engine, plan)).collect();
+    trials.extend(ensembles::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -150,6 +155,7 @@ fn start_and_wait(engine: &str) -> ExitCode {
         "redis" => Plan::redis(),
         "postgres" => Plan::postgres(),
         "mysql" => Plan::mariadb(),
+        "zookeeper" => Plan::zookeeper(),
         _ => Plan::etcd(),
     };
     let server = Server::start(plan).expect("the parent checks that it starts");
@@ -204,6 +210,10 @@ fn write_something(server: &Server) -> Checked {
             assert!(put.contains("revision"), "{put}");
             Ok(())
         }
+        url if url.starts_with("zookeeper:") => {
+            Znodes::connect(server.addr())?.create("/kept", b"1")?;
+            Ok(())
+        }
         _ => {
             assert_eq!(redis(server, "SET kept 1")?, "+OK");
             Ok(())
@@ -216,6 +226,9 @@ fn read_something(server: &Server) -> Result<bool, Failed> {
         _ if is_sql(server) => Ok(server.sql("select one from kept")? == "1"),
         url if url.starts_with("etcd:") => {
             Ok(etcd(server, "kv/range", r#"{"key":"a2V5"}"#)?.contains("a2VwdA=="))
+        }
+        url if url.starts_with("zookeeper:") => {
+            Ok(Znodes::connect(server.addr())?.get("/kept")?.as_deref() == Some(b"1"))
         }
         _ => Ok(redis(server, "STRLEN kept")? == ":1"),
     }

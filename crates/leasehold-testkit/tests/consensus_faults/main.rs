@@ -1,0 +1,102 @@
+//! What breaks under ZooKeeper and etcd, and what must hold all the same.
+//!
+//! | | fault | file |
+//! |---|---|---|
+//! | Z1 | a session is ended, or cut off for too long | `sessions` |
+//! | Z2 | the reply to a create is lost | `replies` |
+//! | Z3 | a wait ends without a grant | `lines` |
+//! | Z4 | the node of a session that is over is still there | `sessions` |
+//! | Z5 | writer, reader, writer | `lines` |
+//! | Z6 | waits for permits are dropped | `lines` |
+//! | Z7 | the server goes while somebody waits | `waits` |
+//! | Z8 | two hundred wait | `waits` |
+//! | Z9 | the server stands still | `sessions` |
+//! | Z10 | empty parents | `lines` |
+//! | E1 | the lease of a waiter runs out | `etcd_leases` |
+//! | E2 | the leader stands still, or loses a reply | `etcd_leaders` |
+//! | E3 | the leader moves all the time | `etcd_leaders` |
+//! | E4 | keep-alives are swallowed | `etcd_leases` |
+//! | E5 | a wait is cancelled | `etcd_keys` |
+//! | E6 | history is compacted while somebody waits | `etcd_keys` |
+//! | E7 | names that begin alike | `etcd_keys` |
+//! | E8 | the database is full; tokens are forgotten | `etcd_refusals` |
+//! | E9 | two claims share a lease | `etcd_keys` |
+//!
+//! Both: nodes and keys removed by hand (`by_hand`), the whole ensemble stopped
+//! (`outage`).
+
+// These tests wait for real processes; see the same line in the crate.
+#![allow(clippy::disallowed_methods)]
+
+mod by_hand;
+mod etcd_keys;
+mod etcd_leaders;
+mod etcd_leases;
+mod etcd_refusals;
+mod lines;
+mod outage;
+mod replies;
+mod sessions;
+mod store;
+mod waits;
+
+use std::time::Duration;
+
+use leasehold::{Guard, Locks, Loss, Standing};
+use leasehold_testkit::contest::{BOUND, Checked, until};
+use leasehold_testkit::proxy::FaultProxy;
+use leasehold_testkit::server::Server;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Outlasts every test: what ends sooner was ended by someone.
+const LONG: Duration = Duration::from_secs(100);
+/// Renewed twice a second, and short enough to be outwaited.
+const BRIEF: Duration = Duration::from_secs(2);
+/// Waiters keep at it whatever happens.
+const PATIENT: &str = "names=raw&timeout=1s&retry=forever:20ms";
+/// The lock of most tests, as a path or a prefix.
+const NAME: &str = "/n";
+
+async fn open(url: &str) -> Checked<Locks> {
+    Ok(leasehold::open(format!("{url}?{PATIENT}")).await?)
+}
+
+/// A proxy in front of a server. It has a runtime of its own, which no other
+/// may start.
+fn proxy(server: &Server) -> Checked<FaultProxy> {
+    let addr = server.addr();
+    let started = std::thread::spawn(move || FaultProxy::to(addr)).join();
+    Ok(started.map_err(|_| "the proxy did not start")??)
+}
+
+async fn is_lost(guard: &Guard) -> Checked<Loss> {
+    match timeout(BOUND, guard.lost()).await? {
+        Standing::Lost(loss) => Ok(loss),
+        standing => Err(format!("not lost but {standing:?}").into()),
+    }
+}
+
+/// Waits until it stands like this; what is lost does not come back.
+async fn stands(guard: &Guard, standing: Standing) -> Checked {
+    until(&format!("{standing:?}"), || async {
+        guard.check()?;
+        Ok(guard.standing() == standing)
+    })
+    .await
+}
+
+/// Whoever waits has neither been granted the name nor given up.
+async fn still_waits(waiting: &mut JoinHandle<leasehold::Result<Guard>>) -> Checked {
+    if waiting.is_finished() {
+        let guard = waiting.await??;
+        return Err(format!("two holders, one with fence {}", guard.fence()).into());
+    }
+    Ok(())
+}
+
+/// Waits until so many wait for the name.
+async fn queued(locks: &Locks, count: usize) -> Checked {
+    let probe = || async { Ok(locks.status(NAME).await?.waiters.len() == count) };
+    until("they queue", probe).await
+}

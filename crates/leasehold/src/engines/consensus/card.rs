@@ -1,0 +1,123 @@
+//! What an entry says about itself: a label, and a line for whatever else is
+//! known. Other software writes what it likes: an address, nothing, or a word
+//! that asks the holder to let go.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::upkeep::REVOKE;
+use super::view::Note;
+use crate::claim::{Claim, LABEL_MAX, Mode};
+use crate::clock::wall_micros;
+
+/// For people and for `inspect`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::engines) struct Card {
+    pub(in crate::engines) label: Arc<str>,
+    /// How it takes the name, if it says so.
+    pub(in crate::engines) mode: Option<Mode>,
+    /// When it joined, in microseconds since 1970 by the calendar of its host.
+    pub(in crate::engines) since: Option<u64>,
+    pub(in crate::engines) meta: Option<Arc<str>>,
+}
+
+impl Card {
+    /// The card of a claim, which takes the name in this way.
+    pub(super) fn of(claim: &Claim, way: Mode) -> Self {
+        let (label, since) = (claim.owner.label().into(), Some(wall_micros()));
+        Self { label, mode: Some(way), since, meta: claim.meta.clone() }
+    }
+
+    pub(in crate::engines) fn write(&self) -> Vec<u8> {
+        let mut text = self.label.to_string();
+        // Writing to a String cannot fail.
+        let _ = match self.mode {
+            None => Ok(()),
+            Some(Mode::Permits { take, of }) => write!(text, "\nmode={take}/{of}"),
+            Some(mode) => write!(text, "\nmode={mode}"),
+        };
+        if let Some(since) = self.since {
+            let _ = write!(text, "\nsince={since}");
+        }
+        // It may have lines of its own, so it stands last.
+        if let Some(meta) = &self.meta {
+            let _ = write!(text, "\nmeta={meta}");
+        }
+        text.into_bytes()
+    }
+
+    /// Never fails: what cannot be understood is a label, or nothing.
+    pub(in crate::engines) fn read(bytes: &[u8]) -> Self {
+        if bytes == REVOKE || Note::read(bytes).is_some() {
+            return Self::default();
+        }
+        let text = String::from_utf8_lossy(bytes);
+        let (text, meta) = match text.split_once("\nmeta=") {
+            Some((text, meta)) => (text, Some(meta.into())),
+            None => (&*text, None),
+        };
+        let mut lines = text.split('\n');
+        let label = tidy(lines.next().unwrap_or_default());
+        let mut card = Self { label, mode: None, since: None, meta };
+        lines.for_each(|line| card.add(line));
+        card
+    }
+
+    fn add(&mut self, line: &str) {
+        match line.split_once('=') {
+            Some(("mode", word)) => self.mode = mode(word),
+            Some(("since", micros)) => self.since = micros.parse().ok(),
+            _ => {}
+        }
+    }
+
+    /// How long ago it joined.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.since.map(|since| Duration::from_micros(wall_micros().saturating_sub(since)))
+    }
+}
+
+fn mode(word: &str) -> Option<Mode> {
+    match word {
+        "exclusive" => Some(Mode::Exclusive),
+        "read" => Some(Mode::Read),
+        "write" => Some(Mode::Write),
+        counted => {
+            let (take, of) = counted.split_once('/')?;
+            Some(Mode::Permits { take: take.parse().ok()?, of: of.parse().ok()? })
+        }
+    }
+}
+
+/// A label of other software may be longer than ours can be.
+fn tidy(label: &str) -> Arc<str> {
+    let clean = label.chars().map(|c| if c.is_control() { ' ' } else { c });
+    clean.take(LABEL_MAX).collect::<String>().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_comes_back() {
+        let modes = [Mode::Exclusive, Mode::Read, Mode::Write, Mode::Permits { take: 3, of: 5 }];
+        for mode in modes.map(Some).into_iter().chain([None]) {
+            for meta in [None, Some("two\nlines, mode=read".into())] {
+                let label = "host:1/a mode=x".into();
+                let card = Card { label, mode, since: Some(7), meta };
+                assert_eq!(Card::read(&card.write()), card);
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_others_wrote_is_a_label_or_nothing() {
+        assert_eq!(&*Card::read(b"127.0.0.1").label, "127.0.0.1");
+        assert_eq!(Card::read(b""), Card::default());
+        assert_eq!(Card::read(b"__REVOKE__"), Card::default());
+        assert_eq!(Card::read(b"a\nmode=x/y\nb").mode, None);
+        let _ = Card::read(&[0xff, 0, b'\n', 0xfe]);
+    }
+}

@@ -1,0 +1,143 @@
+//! What etcd does for the lock algorithm.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Etcd;
+use crate::claim::LeaseId;
+use crate::engine::{BoxFuture, Bus, Finding, Profile};
+use crate::engines::consensus::{
+    Card, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Session, Step, Value, Watched,
+    WatchedLine,
+};
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+impl Ensemble for Arc<Etcd> {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn mutex_is_semaphore(&self) -> bool {
+        false
+    }
+
+    fn bus(&self) -> &Bus {
+        self.link.mood().bus()
+    }
+
+    fn session(&self, ttl: Duration) -> BoxFuture<Result<Arc<Session>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { me.leases.session(ttl).await })
+    }
+
+    fn prove(&self, session: Arc<Session>) -> BoxFuture<Result<()>> {
+        let me = Self::clone(self);
+        Box::pin(async move { me.leases.prove(&session, me.link.deadline()).await })
+    }
+
+    fn join(
+        &self,
+        session: Arc<Session>,
+        line: Line,
+        newcomer: Newcomer,
+    ) -> BoxFuture<Result<Joined>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::join(&me, &session, &line, newcomer).await })
+    }
+
+    fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::list(&me, &line, mine.as_ref()).await })
+    }
+
+    fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::watch_line(&me, &line).await })
+    }
+
+    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Option<(Card, u64)>>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::look(&me, &keys).await })
+    }
+
+    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::watch(&me, &key).await })
+    }
+
+    fn change(&self, steps: Vec<Step>) -> BoxFuture<Result<Option<u64>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::change(&me, steps).await })
+    }
+
+    fn downgrade(&self, session: Arc<Session>, entry: Entry) -> BoxFuture<Result<Option<Entry>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::downgrade(&me, &session, entry).await })
+    }
+
+    fn withdraw(&self, line: Line, id: LeaseId) -> BoxFuture<Result<bool>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::withdraw(&me, &line, id).await })
+    }
+
+    fn names(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+        after: Option<Name>,
+        most: usize,
+    ) -> BoxFuture<Result<(Vec<Name>, bool)>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::names(&me, &namespace, &prefix, after, most).await })
+    }
+
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Value>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::load(&me, &name).await })
+    }
+
+    fn store(
+        &self,
+        name: Name,
+        condition: If,
+        bytes: Option<Vec<u8>>,
+        life: Life,
+        while_there: Option<(Arc<str>, u64)>,
+    ) -> BoxFuture<Result<Option<u64>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::store(&me, &name, condition, bytes, life, while_there).await })
+    }
+
+    fn scan(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+        from: Arc<str>,
+        most: usize,
+    ) -> BoxFuture<Result<(Vec<(Name, Value)>, bool)>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::scan(&me, &namespace, &prefix, &from, most).await })
+    }
+
+    fn follow(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<News>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::follow(&me, namespace, &prefix).await })
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::examine(&me).await })
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::close(&me).await })
+    }
+}

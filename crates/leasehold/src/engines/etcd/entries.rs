@@ -1,0 +1,76 @@
+//! Single entries: looked at, watched, checked and removed.
+
+use std::sync::Arc;
+
+use super::Etcd;
+use super::keys::card_of;
+use super::proto::event::EventType;
+use super::proto::{Compare, Event, TxnRequest};
+use super::txn;
+use super::values::session_of;
+use super::watches::Watch;
+use crate::engines::consensus::{Card, Change, Step, Watched};
+use crate::error::Result;
+
+/// How many steps a transaction may have: servers take 128 unless told otherwise.
+const STEPS: usize = 100;
+
+impl Etcd {
+    pub(super) async fn look(&self, keys: &[Arc<str>]) -> Result<Vec<Option<(Card, u64)>>> {
+        let by = self.link.deadline();
+        let mut seen = Vec::with_capacity(keys.len());
+        for some in keys.chunks(STEPS) {
+            let success = some.iter().map(|key| txn::read(txn::one(key))).collect();
+            let request = TxnRequest { success, ..TxnRequest::default() };
+            let found = txn::found(self.link.ask(request, by).await?);
+            let entry = |key| (card_of(&key), txn::fence(&key));
+            seen.extend(found.map(|mut range| range.kvs.pop().map(entry)));
+        }
+        Ok(seen)
+    }
+
+    pub(super) async fn watch(&self, key: &str) -> Result<Option<Watched>> {
+        let mut range = self.link.ask(txn::one(key), self.link.deadline()).await?;
+        let Some(entry) = range.kvs.pop() else { return Ok(None) };
+        let watch = self.watches.watch(key, Vec::new(), txn::revision(range.header) + 1);
+        Ok(Some(Watched { bytes: entry.value, change: Box::pin(first_change(watch)) }))
+    }
+
+    /// All steps or none: the version of the change, if it came about.
+    pub(super) async fn change(&self, steps: Vec<Step>) -> Result<Option<u64>> {
+        let by = self.link.deadline();
+        let mut request = TxnRequest::default();
+        let mut bound = None;
+        for step in steps {
+            request.compare.extend(condition(&step));
+            request.success.extend(match step {
+                Step::Remove { key, .. } => Some(txn::delete(&key)),
+                Step::Write { key, bytes, .. } => Some(txn::overwrite(&key, bytes)),
+                Step::Put { name, bytes, life } => {
+                    let put = self.put(&name, bytes, &life, by).await?;
+                    bound = session_of(life).or(bound);
+                    Some(put)
+                }
+            });
+        }
+        self.commit(request, bound, by).await
+    }
+}
+
+/// What must be there for a step to be taken.
+fn condition(step: &Step) -> Option<Compare> {
+    match step {
+        Step::Remove { key, fence } | Step::Write { key, fence, .. } => {
+            Some(txn::made_at(key, fence.cast_signed()))
+        }
+        Step::Put { .. } => None,
+    }
+}
+
+async fn first_change(mut watch: Watch) -> Change {
+    match watch.next().await {
+        None => Change::Doubt,
+        Some(event) if event.r#type() == EventType::Delete => Change::Gone,
+        Some(Event { kv, .. }) => Change::Written(kv.unwrap_or_default().value),
+    }
+}

@@ -1,0 +1,292 @@
+//! Which keys a lock, a value and a tombstone have.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::proto::KeyValue;
+use super::settings::Names;
+use super::txn::fence;
+use crate::claim::{LeaseId, Mode};
+use crate::engines::consensus::{Card, Entry, Line, Part};
+use crate::error::{Error, Result};
+use crate::name::{Name, Namespace};
+
+const DOOR: &str = "locks/";
+const PERMITS: &str = "leases/";
+
+/// Where everything lies.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    root: String,
+    names: Names,
+}
+
+/// What a key below a line's prefix is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Entry(Entry),
+    /// The name is used for permits as well.
+    Permits(Mode),
+    /// It belongs to another name.
+    Other,
+}
+
+impl Keys {
+    pub(super) const fn new(root: String, names: Names) -> Self {
+        Self { root, names }
+    }
+
+    pub(super) const fn names(&self) -> Names {
+        self.names
+    }
+
+    /// What all keys of a line begin with.
+    pub(super) fn line(&self, line: &Line) -> Result<String> {
+        let base = self.base(&line.name)?;
+        Ok(match line.part {
+            Part::Queue => base,
+            Part::Door => base + DOOR,
+            Part::Permits => base + PERMITS,
+        })
+    }
+
+    /// What all keys of a name's locks begin with.
+    pub(super) fn base(&self, name: &Name) -> Result<String> {
+        match self.names {
+            Names::Escaped => Ok(self.locks(name.namespace()) + &escape(name.as_str()) + "/"),
+            Names::Raw => {
+                self.check_raw(name)?;
+                Ok(format!("{name}/"))
+            }
+        }
+    }
+
+    /// Raw names share the store with everything else in it.
+    fn check_raw(&self, name: &Name) -> Result<()> {
+        if *name.namespace() != Namespace::default() {
+            let message = "with ?names=raw there are no namespaces; leave out ?namespace=";
+            return Err(Error::invalid(message).with("name", name));
+        }
+        let own = format!("{}/", self.root);
+        if format!("{name}/").starts_with(&own) {
+            let message = "a raw name cannot lie below ?root=; choose another one of them";
+            return Err(Error::invalid(message).with("name", name));
+        }
+        Ok(())
+    }
+
+    /// The key of one claim in a line.
+    pub(super) fn own(prefix: &str, lease: u64, id: LeaseId) -> String {
+        format!("{prefix}{lease:x}{}", suffix(id))
+    }
+
+    /// Whoever finds it there has been given up, in this part.
+    pub(super) fn tombstone(&self, part: Part, id: LeaseId) -> String {
+        let part = match part {
+            Part::Queue => "",
+            Part::Door => "-door",
+            Part::Permits => "-permits",
+        };
+        format!("{}/tombstones/{:032x}{part}", self.root, id.to_bits())
+    }
+
+    /// What the keys of all locks of a namespace begin with, if they are escaped.
+    pub(super) fn locks(&self, namespace: &Namespace) -> String {
+        format!("{}/{namespace}/locks/", self.root)
+    }
+
+    /// What the keys of all values of a namespace begin with.
+    pub(super) fn records(&self, namespace: &Namespace) -> String {
+        format!("{}/{namespace}/records/", self.root)
+    }
+
+    pub(super) fn record(&self, name: &Name) -> String {
+        self.records(name.namespace()) + name.as_str()
+    }
+
+    /// The name that a key of a lock belongs to.
+    pub(super) fn name_of(&self, namespace: &Namespace, key: &str) -> Option<Name> {
+        let text = match self.names {
+            Names::Escaped => {
+                let rest = key.strip_prefix(&self.locks(namespace))?;
+                unescape(rest.split_once('/')?.0)?
+            }
+            Names::Raw => self.raw_name_of(key)?.to_owned(),
+        };
+        Name::new(namespace, text).ok()
+    }
+
+    /// Only keys that end in a lease: the rest of the store is not ours.
+    fn raw_name_of<'a>(&self, key: &'a str) -> Option<&'a str> {
+        let (name, last) = key.rsplit_once('/')?;
+        let lease = last.split('-').next()?;
+        let is_lease = u64::from_str_radix(lease, 16).is_ok();
+        let is_own = key.strip_prefix(&self.root).is_some_and(|rest| rest.starts_with('/'));
+        let part = |word: &str| name.strip_suffix(word.trim_end_matches('/'))?.strip_suffix('/');
+        let name = part(DOOR).or_else(|| part(PERMITS)).unwrap_or(name);
+        (is_lease && !is_own).then_some(name)
+    }
+}
+
+/// Whether a key is that of this claim, in whichever session.
+pub(super) fn is_of(key: &[u8], id: LeaseId) -> bool {
+    key.ends_with(suffix(id).as_bytes())
+}
+
+fn suffix(id: LeaseId) -> String {
+    format!("-{:032x}", id.to_bits())
+}
+
+/// Reads a key below the prefix of a line.
+pub(super) fn read(prefix: &str, part: Part, key: &KeyValue) -> Found {
+    let Ok(text) = std::str::from_utf8(&key.key) else { return Found::Other };
+    let Some(rest) = text.strip_prefix(prefix) else { return Found::Other };
+    let counted = rest.starts_with(DOOR) || rest.starts_with(PERMITS);
+    let is_entry = !rest.contains('/');
+    match part {
+        _ if is_entry => Found::Entry(entry(text.into(), part, key)),
+        Part::Queue if counted => Found::Permits(counted_mode(Card::read(&key.value).mode)),
+        _ => Found::Other,
+    }
+}
+
+/// What an entry says about itself.
+pub(super) fn card_of(key: &KeyValue) -> Card {
+    match std::str::from_utf8(&key.key).ok().and_then(id_of) {
+        Some(_) => Card::read(&key.value),
+        None => guess(&key.value, key.lease),
+    }
+}
+
+/// The value of somebody else's, with the lease it lives on: a mutex has an empty
+/// one, an election whatever its candidates propose.
+fn guess(value: &[u8], lease: i64) -> Card {
+    let card = Card::read(value);
+    if card.label.is_empty() {
+        Card { label: format!("lease {lease:x}").into(), ..card }
+    } else {
+        card
+    }
+}
+
+fn entry(whole: Arc<str>, part: Part, key: &KeyValue) -> Entry {
+    let (id, card) = (id_of(&whole), card_of(key));
+    let mode = match part {
+        Part::Queue => card.mode.unwrap_or(Mode::Exclusive),
+        Part::Door => Mode::Exclusive,
+        Part::Permits => counted_mode(card.mode),
+    };
+    let (order, fence) = (key.create_revision, Some(fence(key)));
+    Entry { key: whole, order, id, mode, fence, card: Some(card) }
+}
+
+/// Whoever counts permits and does not say so takes one.
+fn counted_mode(mode: Option<Mode>) -> Mode {
+    match mode {
+        Some(mode @ Mode::Permits { .. }) => mode,
+        _ => Mode::Permits { take: 1, of: 0 },
+    }
+}
+
+/// The claim that made a key, if one of ours did.
+fn id_of(key: &str) -> Option<LeaseId> {
+    let (_, id) = key.rsplit_once('-').filter(|(_, id)| id.len() == 32)?;
+    u128::from_str_radix(id, 16).ok().map(LeaseId::from_bits)
+}
+
+/// A name as one segment of a key. What it begins with begins its escaped form.
+pub(super) fn escape(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for c in name.chars() {
+        // Writing to a String cannot fail.
+        let _ = match c {
+            '/' | '%' => write!(escaped, "%{:02X}", u32::from(c)),
+            c => escaped.write_char(c),
+        };
+    }
+    escaped
+}
+
+fn unescape(segment: &str) -> Option<String> {
+    crate::url::decode(segment).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn keys(names: Names) -> Keys {
+        Keys::new("top/leasehold".into(), names)
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(&Namespace::default(), text).unwrap()
+    }
+
+    fn line(text: &str, part: Part) -> Line {
+        Line { name: name(text), part }
+    }
+
+    fn stored(key: &str) -> KeyValue {
+        KeyValue { key: key.into(), create_revision: 7, ..KeyValue::default() }
+    }
+
+    #[test]
+    fn a_claim_has_one_key_in_each_line() {
+        let id = LeaseId::random();
+        for names in [Names::Escaped, Names::Raw] {
+            for part in [Part::Queue, Part::Door, Part::Permits] {
+                let prefix = keys(names).line(&line("a/b", part)).unwrap();
+                let own = Keys::own(&prefix, 0xabc, id);
+                assert!(is_of(own.as_bytes(), id));
+                let Found::Entry(entry) = read(&prefix, part, &stored(&own)) else {
+                    panic!("{own}")
+                };
+                assert_eq!((entry.id, entry.fence, entry.order), (Some(id), Some(7), 7));
+                assert_eq!(
+                    keys(names).name_of(&Namespace::default(), &own),
+                    Some(name("a/b")),
+                    "{own}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_guest_has_the_layout_of_go() {
+        let prefix = keys(Names::Raw).line(&line("a", Part::Queue)).unwrap();
+        assert_eq!(prefix, "a/");
+        let Found::Entry(guest) = read(&prefix, Part::Queue, &stored("a/694d8")) else { panic!() };
+        assert_eq!((guest.id, guest.mode), (None, Mode::Exclusive));
+        assert_eq!(read(&prefix, Part::Queue, &stored("a/b/694d8")), Found::Other);
+        let permits = Found::Permits(Mode::Permits { take: 1, of: 0 });
+        assert_eq!(read(&prefix, Part::Queue, &stored("a/leases/694d8")), permits);
+        assert_eq!(read(&prefix, Part::Queue, &stored("a/locks/694d8")), permits);
+    }
+
+    #[test]
+    fn raw_names_keep_away_from_our_own_keys() {
+        let raw = keys(Names::Raw);
+        assert!(raw.base(&name("top/leasehold")).is_err());
+        assert!(raw.base(&name("top/leasehold2")).is_ok());
+        let elsewhere = Name::new(&Namespace::new("shop").unwrap(), "a").unwrap();
+        assert!(raw.base(&elsewhere).is_err());
+        assert_eq!(raw.name_of(&Namespace::default(), "top/leasehold/tombstones/12"), None);
+        assert_eq!(raw.name_of(&Namespace::default(), "config/host"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_is_part_of_another(a in "[a/%]{1,6}", b in "[a/%]{1,6}") {
+            let base = |text: &str| keys(Names::Escaped).base(&name(text)).unwrap();
+            prop_assert_eq!(a == b, base(&a).starts_with(&base(&b)));
+        }
+
+        #[test]
+        fn escaped_names_come_back(text in "\\PC{1,20}") {
+            prop_assert_eq!(unescape(&escape(&text)), Some(text));
+        }
+    }
+}

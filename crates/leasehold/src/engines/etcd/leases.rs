@@ -1,0 +1,162 @@
+//! The leases of this client: what its sessions are on etcd.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::heart::{Heart, Order};
+use super::link::{Fault, Link, over};
+use super::proto::{LeaseGrantRequest, LeaseRevokeRequest};
+use crate::clock::Moment;
+use crate::engines::consensus::Session;
+use crate::error::{Error, ErrorKind, Result};
+
+/// One lease for each ttl in whole seconds.
+pub(super) struct Leases {
+    link: Arc<Link>,
+    live: Arc<Live>,
+    /// Held while one is granted: one is enough for all who want it.
+    granting: tokio::sync::Mutex<()>,
+    heart: mpsc::UnboundedSender<Order>,
+    beating: AbortHandle,
+}
+
+/// The sessions that are not over, by what was asked for.
+pub(super) struct Live {
+    link: Arc<Link>,
+    table: Mutex<BTreeMap<i64, Arc<Session>>>,
+}
+
+impl Leases {
+    pub(super) fn new(link: &Arc<Link>, home: &Handle) -> Self {
+        let live = Live { link: Arc::clone(link), table: Mutex::default() };
+        let live = Arc::new(live);
+        let (heart, orders) = mpsc::unbounded_channel();
+        let beating = home.spawn(Heart::new(link, &live, orders).beat()).abort_handle();
+        let granting = tokio::sync::Mutex::default();
+        Self { link: Arc::clone(link), live, granting, heart, beating }
+    }
+
+    pub(super) const fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// A session of at most `ttl`, unless the servers give none that short.
+    pub(super) async fn session(&self, ttl: Duration) -> Result<Arc<Session>> {
+        let by = self.link.deadline();
+        let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX).max(1);
+        if let Some(session) = self.fresh(seconds) {
+            return Ok(session);
+        }
+        tokio::select! {
+            session = self.agree(seconds, by) => session,
+            () = self.link.clock().sleep_until(by) => Err(unanswered()),
+        }
+    }
+
+    async fn agree(&self, seconds: i64, by: Moment) -> Result<Arc<Session>> {
+        let _one_at_a_time = self.granting.lock().await;
+        if let Some(session) = self.fresh(seconds) {
+            return Ok(session);
+        }
+        match self.live.get(seconds) {
+            None => self.grant(seconds, by).await,
+            // After a break: whoever stands in line on it keeps the place, if the
+            // servers have kept the lease.
+            Some(session) => match self.prove(&session, by).await {
+                Err(_) if session.is_over() => self.grant(seconds, by).await,
+                proven => proven.map(|()| session),
+            },
+        }
+    }
+
+    /// One that is known to be alive.
+    fn fresh(&self, seconds: i64) -> Option<Arc<Session>> {
+        let now = self.link.clock().now();
+        self.live.get(seconds).filter(|session| session.deadline() > now)
+    }
+
+    async fn grant(&self, seconds: i64, by: Moment) -> Result<Arc<Session>> {
+        let sent_at = self.link.clock().now();
+        let (id, ttl) = self.lease(seconds, by).await?;
+        let session = Arc::new(Session::new(id.cast_unsigned(), ttl, sent_at));
+        self.live.table().insert(seconds, Arc::clone(&session));
+        self.link.mood().new_session();
+        // The heart beats for as long as we are here.
+        let _ = self.heart.send(Order::Keep(Arc::clone(&session)));
+        Ok(session)
+    }
+
+    /// A lease that nobody keeps alive, and its ttl.
+    pub(super) async fn lease(&self, seconds: i64, by: Moment) -> Result<(i64, Duration), Fault> {
+        let granted = self.link.ask(LeaseGrantRequest { ttl: seconds }, by).await?;
+        Ok((granted.id, Duration::from_secs(granted.ttl.unsigned_abs())))
+    }
+
+    pub(super) async fn revoke(&self, id: i64, by: Moment) -> Result<(), Fault> {
+        match self.link.ask(LeaseRevokeRequest { id }, by).await {
+            Ok(_) | Err(Fault::LeaseGone) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Renews now.
+    pub(super) async fn prove(&self, session: &Arc<Session>, by: Moment) -> Result<()> {
+        let (done, answer) = oneshot::channel();
+        let _ = self.heart.send(Order::Prove(Arc::clone(session), done));
+        let answered = tokio::select! {
+            biased;
+            answer = answer => answer.is_ok(),
+            () = self.link.clock().sleep_until(by) => false,
+        };
+        match answered {
+            true => Ok(()),
+            false if session.is_over() => Err(over()),
+            false => Err(unanswered()),
+        }
+    }
+
+    /// Gives every lease back, and all that lives on it.
+    pub(super) async fn close(&self) -> Result<()> {
+        let by = self.link.deadline();
+        self.beating.abort();
+        let all = std::mem::take(&mut *self.live.table());
+        all.values().for_each(|session| session.end());
+        let mut closed = Ok(());
+        for session in all.values() {
+            let revoked = self.revoke(session.id().cast_signed(), by).await;
+            closed = closed.and(revoked.map_err(Error::from));
+        }
+        closed
+    }
+}
+
+impl Live {
+    fn get(&self, seconds: i64) -> Option<Arc<Session>> {
+        self.table().get(&seconds).map(Arc::clone)
+    }
+
+    /// The servers have said that it is over.
+    pub(super) fn over(&self, session: &Session) {
+        session.end();
+        let mut table = self.table();
+        let before = table.len();
+        table.retain(|_, other| other.id() != session.id());
+        if before > 0 && table.is_empty() {
+            self.link.mood().no_session();
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, BTreeMap<i64, Arc<Session>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unanswered() -> Error {
+    let message = "etcd did not renew the lease of this client in time";
+    Error::new(ErrorKind::Unavailable, message).unknown()
+}

@@ -1,0 +1,229 @@
+//! Lines of entries: who wants a name, in the order of coming.
+
+use super::Etcd;
+use super::keys::{self, Found, Keys};
+use super::link::{Fault, over};
+use super::proto::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::txn::{self, read};
+use crate::claim::{LeaseId, Mode};
+use crate::clock::Moment;
+use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session, WatchedLine};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How much of a line is listed at first.
+const PAGE: i64 = 100;
+
+/// A line, as keys.
+pub(super) struct Place {
+    part: Part,
+    /// What the keys of the line begin with.
+    pub(super) prefix: String,
+    /// What the keys of all lines of the name begin with.
+    base: String,
+}
+
+/// What lies below a prefix.
+#[derive(Default)]
+struct View {
+    line: Vec<Entry>,
+    stranger: Option<Mode>,
+    /// Keys of other names lie between.
+    mixed: bool,
+}
+
+impl Etcd {
+    pub(super) async fn join(
+        &self,
+        session: &Session,
+        line: &Line,
+        newcomer: Newcomer,
+    ) -> Result<Joined> {
+        let by = self.link.deadline();
+        let place = self.place(line)?;
+        let only_if_empty = newcomer.only_if_empty;
+        let joined = self.try_join(session, &place, &newcomer, by).await?;
+        let nobody = joined.mine.is_empty() && joined.line.is_empty() && joined.stranger.is_none();
+        if !(only_if_empty && nobody) {
+            return Ok(joined);
+        }
+        // Keys of other names lie below this one's: only one's own place in the
+        // line can tell.
+        let newcomer = Newcomer { only_if_empty: false, ..newcomer };
+        self.try_join(session, &place, &newcomer, by).await
+    }
+
+    async fn try_join(
+        &self,
+        session: &Session,
+        place: &Place,
+        newcomer: &Newcomer,
+        by: Moment,
+    ) -> Result<Joined> {
+        let own = Keys::own(&place.prefix, session.id(), newcomer.id);
+        let tombstone = self.keys.tombstone(place.part, newcomer.id);
+        let request = place.joining(&own, session, newcomer, &tombstone);
+        let answer = self.on_session(session, self.link.ask(request, by).await)?;
+        let [own, tombstone, line, queue] = ranges(answer);
+        let mine: Vec<_> = place.view(&own.kvs).line;
+        if mine.is_empty() && !tombstone.kvs.is_empty() {
+            return Err(Error::new(ErrorKind::NotHeld, "this claim has been given back"));
+        }
+        let View { line, stranger, .. } = self.whole(place, line, mine.first(), by).await?;
+        let stranger = stranger.or_else(|| place.stranger(&queue.kvs));
+        Ok(Joined { mine, line, stranger })
+    }
+
+    pub(super) async fn list(&self, line: &Line, mine: Option<&Entry>) -> Result<Vec<Entry>> {
+        let by = self.link.deadline();
+        let place = self.place(line)?;
+        let limit = if mine.is_some() { PAGE } else { 0 };
+        let first = self.link.ask(txn::oldest_below(&place.prefix, limit), by).await?;
+        Ok(self.whole(&place, first, mine, by).await?.line)
+    }
+
+    /// A line, and the news of its next change.
+    pub(super) async fn watch_line(&self, line: &Line) -> Result<WatchedLine> {
+        let place = self.place(line)?;
+        let all = txn::oldest_below(&place.prefix, 0);
+        let all = self.link.ask(all, self.link.deadline()).await?;
+        let from = txn::revision(all.header) + 1;
+        let mut watch = self.watches.watch(&place.prefix, txn::end_of(&place.prefix), from);
+        let change = Box::pin(async move { _ = watch.next().await });
+        Ok(WatchedLine { line: place.view(&all.kvs).line, change })
+    }
+
+    /// Makes an entry for writing one for reading: the key stays, and with it its
+    /// place and its fence.
+    pub(super) async fn downgrade(&self, session: &Session, entry: Entry) -> Result<Option<Entry>> {
+        let mut card = entry.card.clone().unwrap_or_default();
+        card.mode = Some(Mode::Read);
+        let lease = session.id().cast_signed();
+        let request = TxnRequest {
+            compare: vec![txn::made_at(&entry.key, entry.order)],
+            success: vec![txn::put(&entry.key, card.write(), lease)],
+            failure: Vec::new(),
+        };
+        let answer = self.link.ask(request, self.link.deadline()).await;
+        let answer = self.on_session(session, answer)?;
+        Ok(answer.succeeded.then_some(Entry { mode: Mode::Read, card: Some(card), ..entry }))
+    }
+
+    /// First the tombstone, so that nothing can arrive after the look.
+    pub(super) async fn withdraw(&self, line: &Line, id: LeaseId) -> Result<bool> {
+        let by = self.link.deadline();
+        let place = self.place(line)?;
+        let all = RangeRequest { keys_only: true, ..txn::below(&place.prefix, 0) };
+        let found = self.bury(&self.keys.tombstone(place.part, id), read(all), by).await?;
+        let mine = txn::found(found).flat_map(|range| range.kvs);
+        let mine = mine.filter(|key| keys::is_of(&key.key, id));
+        let gone = mine.filter_map(|key| Some(txn::delete(str::from_utf8(&key.key).ok()?)));
+        let request = TxnRequest { success: gone.collect(), ..TxnRequest::default() };
+        if request.success.is_empty() {
+            return Ok(false);
+        }
+        self.link.ask(request, by).await?;
+        Ok(true)
+    }
+
+    /// What a request on a session says of the session.
+    pub(super) fn on_session<T>(&self, session: &Session, answer: Result<T, Fault>) -> Result<T> {
+        match answer {
+            Err(Fault::LeaseGone) => {
+                self.leases.live().over(session);
+                Err(over())
+            }
+            answer => Ok(answer?),
+        }
+    }
+
+    fn place(&self, line: &Line) -> Result<Place> {
+        let (prefix, base) = (self.keys.line(line)?, self.keys.base(&line.name)?);
+        Ok(Place { part: line.part, prefix, base })
+    }
+
+    /// As much of a line as matters to `mine`, all of it if that is nobody's.
+    async fn whole(
+        &self,
+        place: &Place,
+        first: RangeResponse,
+        mine: Option<&Entry>,
+        by: Moment,
+    ) -> Result<View> {
+        let mut view = place.view(&first.kvs);
+        let Some(mine) = mine.filter(|_| first.more) else { return Ok(view) };
+        let is_listed = view.line.last().is_some_and(|last| last.order >= mine.order);
+        let waits_for_one = matches!(mine.mode, Mode::Exclusive | Mode::Write);
+        if waits_for_one && is_listed {
+            return Ok(view);
+        }
+        if waits_for_one && !view.mixed {
+            let before = txn::youngest_before(&place.prefix, mine.order);
+            let before = place.view(&self.link.ask(before, by).await?.kvs);
+            if !before.mixed {
+                view.line.extend(before.line);
+                view.line.push(mine.clone());
+                return Ok(view);
+            }
+        }
+        let all = self.link.ask(txn::oldest_below(&place.prefix, 0), by).await?;
+        Ok(place.view(&all.kvs))
+    }
+}
+
+impl Place {
+    /// One transaction that adds and looks. Whatever came of it is read back, so a
+    /// repeated one finds what the first has left.
+    fn joining(
+        &self,
+        own: &str,
+        session: &Session,
+        newcomer: &Newcomer,
+        tombstone: &str,
+    ) -> TxnRequest {
+        let mut compare = vec![txn::absent(own), txn::absent(tombstone)];
+        compare.extend(newcomer.only_if_empty.then(|| txn::none_below(&self.prefix)));
+        let line = txn::oldest_below(&self.prefix, PAGE);
+        let mut looks = vec![read(txn::one(own)), read(txn::one(tombstone)), read(line)];
+        looks.extend((self.part != Part::Queue).then(|| read(self.queue())));
+        let mut card = newcomer.card.clone();
+        if self.part != Part::Door {
+            card.mode = Some(newcomer.mode);
+        }
+        let mut success = vec![txn::put(own, card.write(), session.id().cast_signed())];
+        success.extend(looks.iter().cloned());
+        TxnRequest { compare, success, failure: looks }
+    }
+
+    /// Who is in the queue: its keys begin with a lease in hex, before the parts.
+    fn queue(&self) -> RangeRequest {
+        let range_end = format!("{}g", self.base).into_bytes();
+        RangeRequest { range_end, ..txn::below(&self.base, PAGE) }
+    }
+
+    fn view(&self, keys: &[KeyValue]) -> View {
+        let mut view = View::default();
+        for key in keys {
+            match keys::read(&self.prefix, self.part, key) {
+                Found::Entry(entry) => view.line.push(entry),
+                Found::Permits(mode) => view.stranger = Some(mode),
+                Found::Other => view.mixed = true,
+            }
+        }
+        view
+    }
+
+    /// Who uses the name as another kind, though not in this line.
+    fn stranger(&self, queue: &[KeyValue]) -> Option<Mode> {
+        queue.iter().find_map(|key| match keys::read(&self.base, Part::Queue, key) {
+            Found::Entry(entry) => Some(entry.mode),
+            _ => None,
+        })
+    }
+}
+
+/// What the reads of a join found; the last is left out where the line is the
+/// queue itself.
+fn ranges(answer: TxnResponse) -> [RangeResponse; 4] {
+    let mut found = txn::found(answer);
+    std::array::from_fn(|_| found.next().unwrap_or_default())
+}

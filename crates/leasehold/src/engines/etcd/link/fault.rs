@@ -1,0 +1,181 @@
+//! What a failed call means.
+
+use std::error::Error as StdError;
+
+use tonic::{Code, ConnectError, Status};
+
+use crate::error::{Error, ErrorKind, Outcome};
+
+/// Why a call has no answer.
+#[derive(Debug)]
+pub(in crate::engines::etcd) enum Fault {
+    /// The lease that it names is over.
+    LeaseGone,
+    /// The token is not good any more.
+    Token(Error),
+    /// This server cannot say; another one may.
+    Elsewhere(Error),
+    /// It was refused.
+    Refused(Error),
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::LeaseGone => over(),
+            Fault::Token(error) | Fault::Elsewhere(error) | Fault::Refused(error) => error,
+        }
+    }
+}
+
+/// A session has ended under a request.
+pub(in crate::engines::etcd) fn over() -> Error {
+    Error::new(ErrorKind::Unavailable, "the etcd lease of this client is over; ask again")
+}
+
+impl Fault {
+    pub(super) fn of(status: &Status, has_effect: bool) -> Self {
+        let said = status.message();
+        match status.code() {
+            Code::NotFound if said.contains("lease not found") => Self::LeaseGone,
+            Code::Unauthenticated => Self::Token(denied(said)),
+            Code::InvalidArgument if asks_for_a_token(said) => Self::Token(denied(said)),
+            Code::PermissionDenied => Self::Refused(denied(said)),
+            Code::InvalidArgument | Code::FailedPrecondition => Self::Refused(refused(said)),
+            Code::ResourceExhausted | Code::OutOfRange => Self::Refused(full(said)),
+            Code::Unimplemented => Self::Refused(
+                Error::new(ErrorKind::Unsupported, "etcd does not know this request")
+                    .caused_by(said),
+            ),
+            _ => Self::Elsewhere(away(status, has_effect)),
+        }
+    }
+
+    /// Whether the same request may be sent again.
+    pub(super) fn is_repeatable(&self, has_effect: bool) -> bool {
+        match self {
+            Self::Elsewhere(error) => !has_effect || error.outcome() == Outcome::NotApplied,
+            _ => false,
+        }
+    }
+}
+
+/// An answer that has not come in time.
+pub(super) fn late(has_effect: bool) -> Fault {
+    let error = Error::new(
+        ErrorKind::Unavailable,
+        "etcd did not answer in time; look for a lost leader, or raise ?timeout=",
+    );
+    Fault::Elsewhere(if has_effect { error.unknown() } else { error })
+}
+
+/// A connection that could not be made.
+pub(super) fn unreached(cause: impl std::fmt::Display) -> Fault {
+    let error = Error::new(ErrorKind::Unavailable, "no etcd endpoint can be reached");
+    Fault::Elsewhere(error.caused_by(cause))
+}
+
+fn away(status: &Status, has_effect: bool) -> Error {
+    let error =
+        Error::new(ErrorKind::Unavailable, "etcd cannot serve now").caused_by(reason(status));
+    if has_effect && !was_never_sent(status) { error.unknown() } else { error }
+}
+
+/// Connecting failed, or the server looked for a leader before anything else.
+fn was_never_sent(status: &Status) -> bool {
+    status.message() == "etcdserver: no leader"
+        || causes(status).any(|cause| cause.is::<ConnectError>())
+}
+
+/// The words of the deepest cause: the others only say "transport error".
+fn reason(status: &Status) -> String {
+    causes(status).last().map_or_else(|| status.message().to_owned(), ToString::to_string)
+}
+
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+    std::iter::successors(status.source(), |&cause| cause.source())
+}
+
+/// Users were turned on, or their roles changed, since ours was given.
+fn asks_for_a_token(said: &str) -> bool {
+    said.contains("user name is empty") || said.contains("revision of auth store is old")
+}
+
+fn denied(said: &str) -> Error {
+    Error::new(
+        ErrorKind::Denied,
+        "etcd refuses this user; check user:password@ in the URL and the user's roles",
+    )
+    .caused_by(said)
+}
+
+fn refused(said: &str) -> Error {
+    if said.contains("request is too large") {
+        return Error::invalid(
+            "the value is larger than etcd takes; store less, or raise --max-request-bytes",
+        );
+    }
+    if said.contains("authentication failed") {
+        return denied(said);
+    }
+    Error::new(ErrorKind::Unexpected, "etcd refuses the request").caused_by(said)
+}
+
+fn full(said: &str) -> Error {
+    let advice = if said.contains("space exceeded") {
+        "etcd is full; compact, defragment, then disarm its alarm"
+    } else {
+        "etcd has too much to do, or an answer is too large"
+    };
+    Error::new(ErrorKind::Unavailable, advice).caused_by(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(code: Code, said: &str, has_effect: bool) -> (ErrorKind, Outcome, bool) {
+        let fault = Fault::of(&Status::new(code, said), has_effect);
+        let again = fault.is_repeatable(has_effect);
+        let error = Error::from(fault);
+        (error.kind(), error.outcome(), again)
+    }
+
+    #[test]
+    fn what_may_have_had_an_effect_is_unknown_and_not_repeated() {
+        use ErrorKind::Unavailable;
+        let timed_out = "etcdserver: request timed out";
+        assert_eq!(
+            outcome(Code::Unavailable, timed_out, true),
+            (Unavailable, Outcome::Unknown, false)
+        );
+        assert_eq!(
+            outcome(Code::Unavailable, timed_out, false),
+            (Unavailable, Outcome::NotApplied, true)
+        );
+        let no_leader = "etcdserver: no leader";
+        assert_eq!(
+            outcome(Code::Unavailable, no_leader, true),
+            (Unavailable, Outcome::NotApplied, true)
+        );
+    }
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let kind = |code, said| outcome(code, said, true).0;
+        let gone = Status::new(Code::NotFound, "etcdserver: requested lease not found");
+        assert!(matches!(Fault::of(&gone, true), Fault::LeaseGone));
+        let old = Status::new(Code::Unauthenticated, "etcdserver: invalid auth token");
+        assert!(matches!(Fault::of(&old, true), Fault::Token(_)));
+        assert_eq!(kind(Code::PermissionDenied, "no"), ErrorKind::Denied);
+        assert_eq!(
+            kind(Code::InvalidArgument, "etcdserver: user name is empty"),
+            ErrorKind::Denied
+        );
+        let large = "etcdserver: request is too large";
+        assert_eq!(kind(Code::InvalidArgument, large), ErrorKind::Invalid);
+        let space =
+            outcome(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", true);
+        assert_eq!(space, (ErrorKind::Unavailable, Outcome::NotApplied, false));
+    }
+}

@@ -1,0 +1,283 @@
+//! The way to the servers: one connection at a time, to whichever of them serves.
+
+mod call;
+mod dial;
+mod fault;
+mod mood;
+mod pass;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::transport::Channel;
+use tonic::{Request, Streaming};
+
+pub(super) use self::call::Call;
+pub(super) use self::dial::Dial;
+pub(super) use self::fault::{Fault, over};
+pub(super) use self::mood::Mood;
+use self::pass::Pass;
+use super::settings::Settings;
+use crate::clock::{Clock, Moment};
+use crate::error::Result;
+
+/// The way to the servers.
+pub(super) struct Link {
+    dials: Vec<Dial>,
+    seat: Mutex<Seat>,
+    /// Held while a connection is made: one is enough for all who need it.
+    dialing: tokio::sync::Mutex<()>,
+    pass: Pass,
+    mood: Mood,
+    clock: Clock,
+    timeout: Duration,
+}
+
+/// Where we are connected.
+#[derive(Default)]
+struct Seat {
+    channel: Option<Channel>,
+    /// Grows with every connection, so that a late failure does not end the next.
+    number: u64,
+    /// Which endpoint is tried next.
+    next: usize,
+}
+
+/// A connection, and which one it is.
+#[derive(Clone)]
+pub(super) struct Way {
+    channel: Channel,
+    number: u64,
+}
+
+/// What a server says to a stream of ours.
+pub(super) struct Inbound<A> {
+    pub(super) answers: Streaming<A>,
+    pub(super) way: Way,
+}
+
+impl Link {
+    pub(super) fn new(settings: &Settings, clock: Clock) -> Result<Self> {
+        Ok(Self {
+            dials: Dial::all(settings)?,
+            seat: Mutex::default(),
+            dialing: tokio::sync::Mutex::default(),
+            pass: Pass::new(settings.login.clone()),
+            mood: Mood::new(),
+            clock,
+            timeout: settings.timeout,
+        })
+    }
+
+    pub(super) const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(super) const fn mood(&self) -> &Mood {
+        &self.mood
+    }
+
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(super) fn dials(&self) -> &[Dial] {
+        &self.dials
+    }
+
+    /// When a request that begins now has to end.
+    pub(super) fn deadline(&self) -> Moment {
+        self.clock.now().after(self.timeout)
+    }
+
+    /// Asks, and asks another server where that can do no harm.
+    pub(super) async fn ask<C: Call>(&self, request: C, by: Moment) -> Result<C::Answer, Fault> {
+        let has_effect = request.has_effect();
+        let mut servers = self.dials.len();
+        let mut token_may_be_old = true;
+        loop {
+            let way = self.way(by).await?;
+            // A server that says nothing leaves time for another.
+            let until = if has_effect || servers == 1 { by } else { self.half_way(by) };
+            let fault = match self.send(&way, request.clone(), until).await {
+                Ok(answer) => return Ok(answer),
+                Err(fault) => fault,
+            };
+            servers -= usize::from(matches!(fault, Fault::Elsewhere(_)));
+            match fault {
+                Fault::Token(_) if token_may_be_old && self.pass.forget() => {
+                    token_may_be_old = false
+                }
+                fault if servers > 0 && fault.is_repeatable(has_effect) => {}
+                fault => return Err(self.learn(fault)),
+            }
+        }
+    }
+
+    fn half_way(&self, by: Moment) -> Moment {
+        let now = self.clock.now();
+        now.after(by.since(now) / 2)
+    }
+
+    /// What follows from a request that nobody could answer.
+    fn learn(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Elsewhere(_) => self.mood.unreached(),
+            Fault::Token(_) => _ = self.pass.forget(),
+            Fault::LeaseGone | Fault::Refused(_) => {}
+        }
+        fault
+    }
+
+    /// Asks one server, over a connection of its own.
+    pub(super) async fn ask_at<C: Call>(
+        &self,
+        dial: &Dial,
+        request: C,
+    ) -> Result<C::Answer, Fault> {
+        let by = self.deadline();
+        let asked = async {
+            let channel = dial.connect().await.map_err(fault::unreached)?;
+            let request = self.request(&channel, request).await?;
+            call::unary(channel, request).await.map_err(|status| Fault::of(&status, false))
+        };
+        tokio::select! {
+            answer = asked => answer,
+            () = self.clock.sleep_until(by) => Err(fault::late(false)),
+        }
+    }
+
+    /// Opens a stream. `outbound` has a first question in it already.
+    pub(super) async fn stream<C: Call>(
+        &self,
+        outbound: mpsc::UnboundedReceiver<C>,
+        by: Moment,
+    ) -> Result<Inbound<C::Answer>, Fault> {
+        let way = self.way(by).await?;
+        let open = async {
+            let outbound = UnboundedReceiverStream::new(outbound);
+            let request = self.request(&way.channel, outbound).await?;
+            let open = call::stream::<C>(way.channel.clone(), request).await;
+            open.map_err(|status| Fault::of(&status, false))
+        };
+        let answers = self.watched(&way, open, by, false).await;
+        let answers = answers.map_err(|fault| self.learn(fault))?;
+        Ok(Inbound { answers, way })
+    }
+
+    /// A stream has broken, or has not been answered in time.
+    pub(super) fn broke(&self, way: &Way, status: Option<&tonic::Status>) {
+        match status.map(|status| Fault::of(status, false)) {
+            Some(Fault::Token(_)) => _ = self.pass.forget(),
+            _ => self.leave(way),
+        }
+    }
+
+    async fn send<C: Call>(&self, way: &Way, request: C, by: Moment) -> Result<C::Answer, Fault> {
+        let has_effect = request.has_effect();
+        let asked = async {
+            let request = self.request(&way.channel, request).await?;
+            let answer = call::unary(way.channel.clone(), request).await;
+            answer.map_err(|status| Fault::of(&status, has_effect))
+        };
+        self.watched(way, asked, by, has_effect).await
+    }
+
+    /// Sees to it that a server which does not answer is left.
+    async fn watched<T>(
+        &self,
+        way: &Way,
+        asked: impl Future<Output = Result<T, Fault>>,
+        by: Moment,
+        has_effect: bool,
+    ) -> Result<T, Fault> {
+        let answer = tokio::select! {
+            biased;
+            answer = asked => answer,
+            () = self.clock.sleep_until(by) => Err(fault::late(has_effect)),
+        };
+        match &answer {
+            Err(Fault::Elsewhere(_)) => self.leave(way),
+            _ => self.mood.reached(),
+        }
+        answer
+    }
+
+    /// A request with what all of them carry: a server without a leader shall say
+    /// so at once.
+    async fn request<T>(&self, channel: &Channel, message: T) -> Result<Request<T>, Fault> {
+        let mut request = Request::new(message);
+        let yes = AsciiMetadataValue::from_static("true");
+        request.metadata_mut().insert("hasleader", yes);
+        self.pass.show(channel, &mut request).await?;
+        Ok(request)
+    }
+
+    async fn way(&self, by: Moment) -> Result<Way, Fault> {
+        if let Some(way) = self.seat().way() {
+            return Ok(way);
+        }
+        let way = tokio::select! {
+            biased;
+            way = self.dial() => way,
+            () = self.clock.sleep_until(by) => Err(fault::late(false)),
+        };
+        way.map_err(|fault| self.learn(fault))
+    }
+
+    async fn dial(&self) -> Result<Way, Fault> {
+        let _one_at_a_time = self.dialing.lock().await;
+        if let Some(way) = self.seat().way() {
+            return Ok(way);
+        }
+        let mut last = fault::unreached("none is named");
+        for _ in &self.dials {
+            // Moved on before it is tried: who gives up waiting leaves the next
+            // one to try another.
+            let dial = self.seat().turn(&self.dials);
+            match dial.connect().await {
+                Ok(channel) => return Ok(self.seat().sit(channel)),
+                Err(cause) => last = fault::unreached(said(&cause)),
+            }
+        }
+        Err(last)
+    }
+
+    fn leave(&self, way: &Way) {
+        let mut seat = self.seat();
+        if seat.number == way.number {
+            seat.channel = None;
+        }
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    fn way(&self) -> Option<Way> {
+        self.channel.clone().map(|channel| Way { channel, number: self.number })
+    }
+
+    fn turn(&mut self, dials: &[Dial]) -> Dial {
+        self.next += 1;
+        dials[(self.next - 1) % dials.len()].clone()
+    }
+
+    fn sit(&mut self, channel: Channel) -> Way {
+        self.number += 1;
+        self.channel = Some(channel.clone());
+        Way { channel, number: self.number }
+    }
+}
+
+/// The words of the deepest cause.
+fn said(error: &tonic::transport::Error) -> String {
+    let first: &dyn std::error::Error = error;
+    let causes = std::iter::successors(Some(first), |cause| cause.source());
+    causes.last().map_or_else(String::new, ToString::to_string)
+}

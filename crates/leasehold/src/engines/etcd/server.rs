@@ -1,0 +1,103 @@
+//! A real server for unit tests, and clients of it.
+
+// Waits for a real process, in tests alone.
+#![allow(clippy::disallowed_methods)]
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::Etcd;
+use super::settings::Settings;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::url::Url;
+
+/// Ends with its value, and with the thread that started it.
+pub(super) struct Server {
+    child: Child,
+    folder: TempDir,
+    ports: [u16; 2],
+}
+
+impl Server {
+    pub(super) fn start() -> Self {
+        let folder = TempDir::new().unwrap();
+        let ports = free_ports();
+        let child = launch(&folder, ports);
+        Self { child, folder, ports }
+    }
+
+    /// A client, once the server serves.
+    pub(super) async fn client(&self, options: &str) -> Arc<Etcd> {
+        self.client_as("", options).await.unwrap()
+    }
+
+    pub(super) async fn client_as(&self, login: &str, options: &str) -> Result<Arc<Etcd>> {
+        let url = format!("etcd://{login}127.0.0.1:{}?{options}", self.ports[0]);
+        let settings = Settings::from_url(&Url::parse(&url).unwrap()).unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            match Etcd::open(&settings, Clock::System).await {
+                Err(error) if error.is_retryable() && Instant::now() < end => {}
+                opened => return opened.map(Arc::new),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What `etcdctl` says.
+    pub(super) fn ctl(&self, args: &[&str]) -> String {
+        let done = self.command(args).output().expect("apt-get install etcd-client");
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(done.status.success(), "{text}{}", String::from_utf8_lossy(&done.stderr));
+        text
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("etcdctl");
+        command
+            .env("ETCDCTL_API", "3")
+            .args(["--endpoints", &format!("127.0.0.1:{}", self.ports[0])]);
+        command.args(args);
+        command
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub(super) fn start_again(&mut self) {
+        self.child = launch(&self.folder, self.ports);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn launch(folder: &TempDir, [client, peer]: [u16; 2]) -> Child {
+    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--", "etcd", "--name", "one", "--unsafe-no-fsync"])
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("one={peer}"), "--log-level", "error", "--data-dir"])
+        .arg(folder.path().join("data"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("apt-get install etcd-server")
+}
+
+fn free_ports() -> [u16; 2] {
+    let held = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|listener| listener.local_addr().unwrap().port())
+}

@@ -1,0 +1,428 @@
+//! Against a real server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Etcd;
+use super::server::Server;
+use crate::claim::{LeaseId, Mode};
+use crate::clock::Clock;
+use crate::engine::Event;
+use crate::engines::consensus::{
+    Card, Change, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Part, Session, Step,
+};
+use crate::error::{ErrorKind, Result};
+use crate::name::{Name, Namespace};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn name(text: &str) -> Name {
+    Name::new(&Namespace::default(), text).unwrap()
+}
+
+fn queue(text: &str) -> Line {
+    Line { name: name(text), part: Part::Queue }
+}
+
+fn newcomer(mode: Mode) -> Newcomer {
+    let card = Card { label: "somebody".into(), mode: Some(mode), ..Card::default() };
+    Newcomer { id: LeaseId::random(), mode, card, only_if_empty: false, again: false }
+}
+
+async fn joined(etcd: &Arc<Etcd>, line: &Line, newcomer: &Newcomer) -> Joined {
+    let session = etcd.session(TTL).await.unwrap();
+    etcd.join(session, line.clone(), newcomer.clone()).await.unwrap()
+}
+
+async fn entry(etcd: &Arc<Etcd>, line: &Line, mode: Mode) -> Entry {
+    joined(etcd, line, &newcomer(mode)).await.mine.remove(0)
+}
+
+fn remove(entry: &Entry) -> Vec<Step> {
+    vec![Step::Remove { key: Arc::clone(&entry.key), fence: entry.fence.unwrap() }]
+}
+
+/// A limit for what is bound to happen.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    let clock = Clock::System;
+    tokio::select! {
+        done = what => done,
+        () = clock.sleep_until(clock.now().after(Duration::from_secs(60))) => panic!("it never came"),
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_shared_kept_and_proven() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    assert!(etcd.profile.limits.ttl_min >= Duration::from_secs(1));
+    let session = etcd.session(TTL).await.unwrap();
+    assert_eq!(session.ttl(), TTL);
+    let like = etcd.session(TTL + Duration::from_millis(900)).await.unwrap();
+    assert_eq!(session.id(), like.id(), "whole seconds, and not more than asked");
+    let other = etcd.session(2 * TTL).await.unwrap();
+    assert_ne!(session.id(), other.id());
+    let before = Clock::System.now();
+    etcd.prove(Arc::clone(&session)).await.unwrap();
+    assert!(session.proven() >= before);
+    let short = etcd.session(etcd.profile.limits.ttl_min).await.unwrap();
+    let first = short.deadline();
+    soon(async {
+        while short.deadline() == first {
+            Clock::System.sleep_until(Clock::System.now().after(Duration::from_millis(50))).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_revoked_lease_ends_its_session_and_the_next_one_is_new() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let mut events = etcd.bus().subscribe();
+    let session = etcd.session(TTL).await.unwrap();
+    server.ctl(&["lease", "revoke", &format!("{:x}", session.id())]);
+    let lost = etcd.join(Arc::clone(&session), queue("a"), newcomer(Mode::Exclusive)).await;
+    assert_eq!(lost.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert!(session.is_over());
+    assert!(matches!(soon(events.next()).await, Some(Event::Disconnected)));
+    let again = etcd.session(TTL).await.unwrap();
+    assert_ne!(again.id(), session.id());
+    assert!(matches!(soon(events.next()).await, Some(Event::Reconnected)));
+    server.ctl(&["lease", "revoke", &format!("{:x}", again.id())]);
+    etcd.prove(Arc::clone(&again)).await.unwrap_err();
+    assert!(again.is_over(), "a renewal finds out as well");
+}
+
+#[tokio::test]
+async fn those_who_join_stand_in_the_order_of_coming() {
+    let server = Server::start();
+    let (here, there) = (server.client("").await, server.client("").await);
+    let line = queue("order/42");
+    let first = newcomer(Mode::Exclusive);
+    let mine = joined(&here, &line, &first).await;
+    assert_eq!((mine.line.len(), mine.mine.len(), mine.stranger), (1, 1, None));
+    assert_eq!(mine.line[0], mine.mine[0]);
+    assert_eq!(mine.mine[0].id, Some(first.id));
+    let again = joined(&here, &line, &Newcomer { again: true, ..first.clone() }).await;
+    assert_eq!(again.mine, mine.mine, "a repeated request finds what the first left");
+    let second = joined(&there, &line, &newcomer(Mode::Exclusive)).await;
+    assert_eq!(second.line.len(), 2);
+    assert_eq!(second.line[0].key, mine.mine[0].key);
+    assert_eq!(&*second.line[0].card.as_ref().unwrap().label, "somebody");
+    assert!(second.mine[0].fence > mine.mine[0].fence);
+    assert_eq!(there.list(line, None).await.unwrap(), second.line);
+}
+
+#[tokio::test]
+async fn whoever_only_tries_leaves_nothing_in_a_busy_line() {
+    let server = Server::start();
+    for options in ["", "names=raw"] {
+        let etcd = server.client(options).await;
+        let eager = |id| Newcomer { id, only_if_empty: true, ..newcomer(Mode::Exclusive) };
+        let nested = joined(&etcd, &queue("a/b"), &eager(LeaseId::random())).await;
+        assert_eq!(nested.mine.len(), 1);
+        let outer = joined(&etcd, &queue("a"), &eager(LeaseId::random())).await;
+        assert_eq!(outer.mine.len(), 1, "a name below it is not in its line");
+        let refused = joined(&etcd, &queue("a"), &eager(LeaseId::random())).await;
+        assert_eq!((refused.mine.len(), refused.line.len()), (0, 1));
+        etcd.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_long_line_is_told_by_its_head_and_the_one_before_mine() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let line = queue("long");
+    let mut all = Vec::new();
+    for _ in 0..120 {
+        all.push(entry(&etcd, &line, Mode::Exclusive).await);
+    }
+    let last = joined(&etcd, &line, &newcomer(Mode::Exclusive)).await;
+    assert_eq!((last.line.len(), last.line[0].key == all[0].key), (102, true));
+    assert_eq!(last.line[100], all[119]);
+    assert_eq!(last.line[101], last.mine[0]);
+    let reader = joined(&etcd, &queue("long"), &newcomer(Mode::Read)).await;
+    assert_eq!(reader.line.len(), 122, "whoever waits for many is told all");
+    assert_eq!(etcd.list(line, Some(all[119].clone())).await.unwrap().last(), Some(&all[119]));
+}
+
+#[tokio::test]
+async fn a_watched_entry_tells_its_end_and_what_is_written_over_it() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let line = queue("w");
+    let first = entry(&etcd, &line, Mode::Exclusive).await;
+    let watched = etcd.watch(Arc::clone(&first.key)).await.unwrap().unwrap();
+    assert_eq!(&*Card::read(&watched.bytes).label, "somebody");
+    let dropped = etcd.watch(Arc::clone(&first.key)).await.unwrap().unwrap();
+    drop(dropped);
+    let changed = etcd.change(remove(&first)).await.unwrap().unwrap();
+    assert!(changed > first.fence.unwrap());
+    assert_eq!(soon(watched.change).await, Change::Gone);
+    assert!(etcd.watch(Arc::clone(&first.key)).await.unwrap().is_none());
+    assert_eq!(etcd.change(remove(&first)).await.unwrap(), None, "nothing is there to remove");
+
+    let second = entry(&etcd, &line, Mode::Exclusive).await;
+    let watched = etcd.watch(Arc::clone(&second.key)).await.unwrap().unwrap();
+    server.ctl(&["put", &second.key, "let go"]);
+    assert_eq!(soon(watched.change).await, Change::Written(b"let go".to_vec()));
+    let seen = etcd.look(vec![Arc::clone(&second.key), first.key]).await.unwrap();
+    assert_eq!(
+        seen[0].as_ref().map(|(card, fence)| (&*card.label, *fence)),
+        Some(("let go", second.fence.unwrap()))
+    );
+    assert!(seen[1].is_none());
+}
+
+#[tokio::test]
+async fn a_watch_of_forgotten_history_is_in_doubt() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let mine = entry(&etcd, &queue("h"), Mode::Exclusive).await;
+    let other = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
+    // What comes over the same stream later shows that the first watch stands.
+    let sign = etcd.watch_line(queue("sign")).await.unwrap();
+    let last = entry(&etcd, &queue("sign"), Mode::Exclusive).await;
+    soon(sign.change).await;
+    server.ctl(&["compact", &last.order.to_string()]);
+    let mut late = etcd.watches.watch("x", Vec::new(), mine.order);
+    assert_eq!(soon(late.next()).await, None);
+    etcd.change(remove(&mine)).await.unwrap();
+    assert_eq!(soon(other.change).await, Change::Gone, "others go on");
+}
+
+#[tokio::test]
+async fn a_line_tells_of_its_next_change() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let line = Line { name: name("p"), part: Part::Permits };
+    let watched = etcd.watch_line(line.clone()).await.unwrap();
+    assert!(watched.line.is_empty());
+    let permits = Mode::Permits { take: 2, of: 3 };
+    let mine = entry(&etcd, &line, permits).await;
+    assert_eq!(mine.mode, permits);
+    soon(watched.change).await;
+    let watched = etcd.watch_line(line).await.unwrap();
+    assert_eq!(watched.line, [mine.clone()]);
+    etcd.change(remove(&mine)).await.unwrap();
+    soon(watched.change).await;
+}
+
+#[tokio::test]
+async fn another_kind_on_a_name_is_seen() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let permits = Mode::Permits { take: 1, of: 3 };
+    let door = |text| Line { name: name(text), part: Part::Door };
+    let held = Line { name: name("a"), part: Part::Permits };
+    joined(&etcd, &held, &newcomer(permits)).await;
+    assert_eq!(joined(&etcd, &queue("a"), &newcomer(Mode::Write)).await.stranger, Some(permits));
+    joined(&etcd, &queue("b"), &newcomer(Mode::Write)).await;
+    assert_eq!(
+        joined(&etcd, &door("b"), &newcomer(Mode::Exclusive)).await.stranger,
+        Some(Mode::Write)
+    );
+    assert_eq!(joined(&etcd, &door("c"), &newcomer(Mode::Exclusive)).await.stranger, None);
+}
+
+#[tokio::test]
+async fn a_writer_becomes_a_reader_in_its_place() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let line = queue("rw");
+    let session = etcd.session(TTL).await.unwrap();
+    let writer = entry(&etcd, &line, Mode::Write).await;
+    let reader = etcd.downgrade(Arc::clone(&session), writer.clone()).await.unwrap().unwrap();
+    assert_eq!((reader.mode, reader.fence, &reader.key), (Mode::Read, writer.fence, &writer.key));
+    assert_eq!(etcd.list(line, None).await.unwrap(), [reader.clone()]);
+    etcd.change(remove(&reader)).await.unwrap().unwrap();
+    assert!(etcd.downgrade(session, writer).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn what_was_withdrawn_cannot_come_late() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let (line, late) = (queue("late"), newcomer(Mode::Exclusive));
+    joined(&etcd, &line, &late).await;
+    let elsewhere = server.client("").await;
+    assert!(elsewhere.withdraw(line.clone(), late.id).await.unwrap(), "by its id alone");
+    let session = etcd.session(TTL).await.unwrap();
+    let refused = etcd.join(session, line.clone(), late.clone()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotHeld);
+    assert!(!etcd.withdraw(line.clone(), late.id).await.unwrap());
+    assert!(etcd.list(line, None).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn etcdctl_and_we_share_a_raw_name() {
+    let server = Server::start();
+    let etcd = server.client("names=raw").await;
+    let line = queue("shared/lock");
+    let lease = server.ctl(&["lease", "grant", "60"]);
+    let lease = lease.split_whitespace().nth(1).unwrap();
+    server.ctl(&["put", "--lease", lease, &format!("shared/lock/{lease}"), ""]);
+    let mine = joined(&etcd, &line, &newcomer(Mode::Exclusive)).await;
+    assert_eq!(mine.line.len(), 2);
+    assert_eq!((mine.line[0].id, mine.line[0].mode), (None, Mode::Exclusive));
+    assert_eq!(&*mine.line[0].card.as_ref().unwrap().label, format!("lease {lease}"));
+    let watched = etcd.watch(Arc::clone(&mine.line[0].key)).await.unwrap().unwrap();
+    server.ctl(&["lease", "revoke", lease]);
+    assert_eq!(soon(watched.change).await, Change::Gone);
+}
+
+async fn put(
+    etcd: &Arc<Etcd>,
+    text: &str,
+    condition: If,
+    value: &[u8],
+    life: Life,
+) -> Result<Option<u64>> {
+    etcd.store(name(text), condition, Some(value.to_vec()), life, None).await
+}
+
+#[tokio::test]
+async fn values_are_written_under_conditions() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let first = put(&etcd, "v", If::Absent, b"1", Life::Forever).await.unwrap().unwrap();
+    assert_eq!(put(&etcd, "v", If::Absent, b"2", Life::Forever).await.unwrap(), None);
+    let value = etcd.load(name("v")).await.unwrap().unwrap();
+    assert_eq!((value.version, value.bytes.as_slice()), (first, b"1".as_slice()));
+    let second = put(&etcd, "v", If::Stamp(value.stamp), b"2", Life::Forever).await.unwrap();
+    assert!(second.unwrap() > first);
+    assert_eq!(put(&etcd, "v", If::Stamp(value.stamp), b"3", Life::Forever).await.unwrap(), None);
+    let held = entry(&etcd, &queue("v"), Mode::Exclusive).await;
+    let there = Some((Arc::clone(&held.key), held.fence.unwrap()));
+    let store = |there| etcd.store(name("v"), If::Any, None, Life::Forever, there);
+    assert!(store(Some((held.key, 1))).await.unwrap().is_none());
+    assert!(store(there).await.unwrap().is_some());
+    assert_eq!(etcd.load(name("v")).await.unwrap(), None);
+    let large = put(&etcd, "v", If::Any, &vec![0; 2_000_000], Life::Forever).await.unwrap_err();
+    assert_eq!(large.kind(), ErrorKind::Invalid, "{large}");
+}
+
+#[tokio::test]
+async fn values_end_with_their_time_or_their_session() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let mut news = etcd.follow(Namespace::default(), "".into()).await.unwrap();
+    let session = etcd.session(TTL).await.unwrap();
+    put(&etcd, "bound", If::Any, b"", Life::Session(Arc::clone(&session))).await.unwrap();
+    put(&etcd, "timed", If::Any, b"1", Life::For(Duration::from_millis(1500))).await.unwrap();
+    put(&etcd, "timed", If::Any, b"2", Life::Keep).await.unwrap();
+    server.ctl(&["lease", "revoke", &format!("{:x}", session.id())]);
+    for expected in ["bound", "timed", "timed"] {
+        let Some(News::Put(name, _)) = soon(news.recv()).await else { panic!("{expected}") };
+        assert_eq!(name.as_str(), expected);
+    }
+    assert_eq!(soon(news.recv()).await, Some(News::Gone(name("bound"))));
+    assert_eq!(soon(news.recv()).await, Some(News::Gone(name("timed"))));
+    put(&etcd, "timed", If::Stamp(1), b"", Life::For(TTL)).await.unwrap();
+    assert_eq!(server.ctl(&["lease", "list"]).trim(), "found 0 leases", "none is left over");
+    let life = Life::Session(Arc::clone(&session));
+    put(&etcd, "bound", If::Any, b"", life).await.unwrap_err();
+    assert!(session.is_over());
+    etcd.close().await.unwrap();
+    assert_eq!(soon(news.recv()).await, None);
+}
+
+#[tokio::test]
+async fn values_are_listed_in_pages() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    for at in 0..70 {
+        put(&etcd, &format!("x/{at:03}"), If::Any, b"v", Life::Forever).await.unwrap();
+    }
+    put(&etcd, "y", If::Any, b"v", Life::Forever).await.unwrap();
+    let scan = |from: &str, most| etcd.scan(Namespace::default(), "x/".into(), from.into(), most);
+    let (page, more) = scan("", 50).await.unwrap();
+    assert_eq!((page.len(), page[49].0.as_str(), more), (50, "x/049", true));
+    let (page, more) = scan("x/050", 50).await.unwrap();
+    assert_eq!((page.len(), page[0].0.as_str(), more), (20, "x/050", false));
+}
+
+#[tokio::test]
+async fn names_are_listed_in_their_order() {
+    let server = Server::start();
+    for options in ["", "names=raw"] {
+        let etcd = server.client(options).await;
+        let texts = ["a", "a!", "a/b", "a/é", "b"];
+        for text in texts {
+            joined(&etcd, &queue(text), &newcomer(Mode::Exclusive)).await;
+            joined(&etcd, &queue(text), &newcomer(Mode::Exclusive)).await;
+        }
+        let names = |prefix: &str, after, most| {
+            etcd.names(Namespace::default(), prefix.into(), after, most)
+        };
+        assert_eq!(
+            names("", None, 10).await.unwrap(),
+            (texts.map(name).to_vec(), false),
+            "{options}"
+        );
+        assert_eq!(names("a", Some(name("a!")), 1).await.unwrap(), (vec![name("a/b")], true));
+        etcd.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_finds_everything_as_it_was() {
+    let mut server = Server::start();
+    let etcd = server.client("timeout=1s").await;
+    let mut events = etcd.bus().subscribe();
+    let line = queue("r");
+    let mine = entry(&etcd, &line, Mode::Exclusive).await;
+    let session: Arc<Session> = etcd.session(TTL).await.unwrap();
+    let watched = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
+    server.stop();
+    assert_eq!(soon(watched.change).await, Change::Doubt);
+    assert!(matches!(soon(events.next()).await, Some(Event::Suspended)));
+    let away = etcd.list(line.clone(), None).await.unwrap_err();
+    assert_eq!(away.kind(), ErrorKind::Unavailable);
+    server.start_again();
+    assert!(matches!(soon(events.next()).await, Some(Event::Reconnected)));
+    soon(async { while etcd.prove(Arc::clone(&session)).await.is_err() {} }).await;
+    assert_eq!(etcd.list(line, None).await.unwrap(), [mine]);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_takes_everything_with_it() {
+    let server = Server::start();
+    let (here, there) = (server.client("").await, server.client("").await);
+    let mine = entry(&here, &queue("c"), Mode::Exclusive).await;
+    let watched = there.watch(mine.key).await.unwrap().unwrap();
+    here.close().await.unwrap();
+    assert_eq!(soon(watched.change).await, Change::Gone);
+}
+
+#[tokio::test]
+async fn users_prove_who_they_are() {
+    let server = Server::start();
+    server.client("").await;
+    server.ctl(&["user", "add", "root:secret"]);
+    server.ctl(&["user", "grant-role", "root", "root"]);
+    let early = server.client_as("root:secret@", "").await.unwrap();
+    server.ctl(&["auth", "enable"]);
+    let etcd = server.client_as("root:secret@", "").await.unwrap();
+    let mine = entry(&etcd, &queue("u"), Mode::Exclusive).await;
+    let watched = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
+    early.change(remove(&mine)).await.expect("a token is asked for once it is needed");
+    assert_eq!(soon(watched.change).await, Change::Gone);
+    for wrong in ["", "root:wrong@"] {
+        let error = server.client_as(wrong, "").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(!error.to_string().contains("wrong"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn the_doctor_knows_the_server() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let findings = etcd.examine().await.unwrap();
+    let says = |text: &str| findings.iter().any(|finding| finding.message.contains(text));
+    assert!(says("one endpoint") && says("asks nobody"), "{findings:?}");
+    assert!(!says("knows no leader") && !says("full"), "{findings:?}");
+}

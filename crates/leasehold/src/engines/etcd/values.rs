@@ -1,0 +1,225 @@
+//! Values: written under a condition, listed and followed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::Etcd;
+use super::pause::Pause;
+use super::proto::event::EventType;
+use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
+use super::txn;
+use super::watches::Watch;
+use crate::clock::Moment;
+use crate::engines::consensus::{If, Life, News, Session, Value};
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+/// How many values are read at once: the largest have to fit into one answer.
+const PAGE: usize = 32;
+
+impl Etcd {
+    pub(super) async fn load(&self, name: &Name) -> Result<Option<Value>> {
+        let request = txn::one(&self.keys.record(name));
+        let mut range = self.link.ask(request, self.link.deadline()).await?;
+        Ok(range.kvs.pop().map(value))
+    }
+
+    pub(super) async fn store(
+        &self,
+        name: &Name,
+        condition: If,
+        bytes: Option<Vec<u8>>,
+        life: Life,
+        while_there: Option<(Arc<str>, u64)>,
+    ) -> Result<Option<u64>> {
+        let by = self.link.deadline();
+        let key = self.keys.record(name);
+        let mut request = TxnRequest::default();
+        request.compare.extend(match condition {
+            If::Any => None,
+            If::Absent => Some(txn::absent(&key)),
+            If::Stamp(stamp) => Some(txn::written_at(&key, stamp)),
+        });
+        let made_at = |(key, fence): (Arc<str>, u64)| txn::made_at(&key, fence.cast_signed());
+        request.compare.extend(while_there.map(made_at));
+        request.success.push(match bytes {
+            None => txn::delete(&key),
+            Some(bytes) => self.put(name, bytes, &life, by).await?,
+        });
+        self.commit(request, session_of(life), by).await
+    }
+
+    /// A step that writes a value.
+    pub(super) async fn put(
+        &self,
+        name: &Name,
+        value: Vec<u8>,
+        life: &Life,
+        by: Moment,
+    ) -> Result<RequestOp> {
+        let key = self.keys.record(name);
+        Ok(match life {
+            Life::Forever => txn::put(&key, value, 0),
+            Life::Keep => txn::overwrite(&key, value),
+            Life::For(ttl) => {
+                let (lease, _) = self.leases.lease(seconds(*ttl), by).await?;
+                txn::put(&key, value, lease)
+            }
+            Life::Session(session) => txn::put(&key, value, session.id().cast_signed()),
+        })
+    }
+
+    /// Carries out a transaction, whose values may be bound to a session: the
+    /// revision of its change, if it came about.
+    pub(super) async fn commit(
+        &self,
+        request: TxnRequest,
+        bound: Option<Arc<Session>>,
+        by: Moment,
+    ) -> Result<Option<u64>> {
+        let mut leases = txn::leases(&request);
+        leases.retain(|lease| bound.as_ref().is_none_or(|it| it.id() != lease.cast_unsigned()));
+        let answer = self.link.ask(request, by).await;
+        let answer = match bound {
+            Some(session) => self.on_session(&session, answer)?,
+            None => answer?,
+        };
+        if !answer.succeeded {
+            self.give_back(leases, by).await;
+        }
+        Ok(answer.succeeded.then(|| txn::revision(answer.header).unsigned_abs()))
+    }
+
+    /// Leases that values were to live on, had they been written. They end by
+    /// themselves if they cannot be given back, after all of their time.
+    async fn give_back(&self, leases: Vec<i64>, by: Moment) {
+        for lease in leases {
+            let _ = self.leases.revoke(lease, by).await;
+        }
+    }
+
+    pub(super) async fn scan(
+        &self,
+        namespace: &Namespace,
+        prefix: &str,
+        from: &str,
+        most: usize,
+    ) -> Result<(Vec<(Name, Value)>, bool)> {
+        let by = self.link.deadline();
+        let records = self.keys.records(namespace);
+        let range_end = txn::end_of(&(records.clone() + prefix));
+        let mut key = (records.clone() + prefix.max(from)).into_bytes();
+        let mut page = Vec::new();
+        loop {
+            let limit = i64::try_from(PAGE.min(most - page.len()).max(1)).unwrap_or(1);
+            let range_end = range_end.clone();
+            let request = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
+            let range = self.link.ask(request, by).await?;
+            key = range.kvs.last().map(|last| after(&last.key)).unwrap_or_default();
+            page.extend(range.kvs.into_iter().filter_map(|kv| named(namespace, &records, kv)));
+            if !range.more || page.len() >= most {
+                return Ok((page, range.more));
+            }
+        }
+    }
+
+    /// Follows on home, for as long as anybody listens and the store is open.
+    pub(super) async fn follow(
+        self: &Arc<Self>,
+        namespace: Namespace,
+        prefix: &str,
+    ) -> Result<mpsc::UnboundedReceiver<News>> {
+        let records = self.keys.records(&namespace);
+        let follower = Follower { watched: records.clone() + prefix, records, namespace };
+        let watch = follower.watch(self).await?;
+        let (tell, news) = mpsc::unbounded_channel();
+        let etcd = Arc::downgrade(self);
+        let mut closed = self.closed.subscribe();
+        self.home.spawn(async move {
+            tokio::select! {
+                () = follower.follow(&etcd, watch, &tell) => {}
+                _ = closed.wait_for(|closed| *closed) => {}
+                () = tell.closed() => {}
+            }
+        });
+        Ok(news)
+    }
+}
+
+/// One who wants to hear of every change.
+struct Follower {
+    namespace: Namespace,
+    /// What the keys of the values begin with.
+    records: String,
+    /// What the watched ones begin with.
+    watched: String,
+}
+
+impl Follower {
+    /// From the revision that the store has now.
+    async fn watch(&self, etcd: &Etcd) -> Result<Watch> {
+        let now = RangeRequest { count_only: true, ..txn::one(&self.watched) };
+        let now = etcd.link.ask(now, etcd.link.deadline()).await?;
+        let from = txn::revision(now.header) + 1;
+        Ok(etcd.watches.watch(&self.watched, txn::end_of(&self.watched), from))
+    }
+
+    async fn follow(
+        &self,
+        etcd: &std::sync::Weak<Etcd>,
+        mut watch: Watch,
+        tell: &mpsc::UnboundedSender<News>,
+    ) {
+        let mut pause = Pause::default();
+        loop {
+            while let Some(event) = watch.next().await {
+                pause.reset();
+                // Nobody listens any more: seen to by who started us.
+                let _ = self.news(event).map(|news| tell.send(news));
+            }
+            let Some(etcd) = etcd.upgrade() else { return };
+            pause.sleep(etcd.link.clock()).await;
+            if let Ok(again) = self.watch(&etcd).await {
+                watch = again;
+                let _ = tell.send(News::Gap);
+            }
+        }
+    }
+
+    fn news(&self, event: Event) -> Option<News> {
+        let gone = event.r#type() == EventType::Delete;
+        let (name, value) = named(&self.namespace, &self.records, event.kv?)?;
+        Some(if gone { News::Gone(name) } else { News::Put(name, value) })
+    }
+}
+
+fn named(namespace: &Namespace, records: &str, key: KeyValue) -> Option<(Name, Value)> {
+    let text = str::from_utf8(&key.key).ok()?.strip_prefix(records)?;
+    Some((Name::new(namespace, text).ok()?, value(key)))
+}
+
+fn value(key: KeyValue) -> Value {
+    let version = key.mod_revision.unsigned_abs();
+    Value { bytes: key.value, version, stamp: key.mod_revision }
+}
+
+/// What a value may end with.
+pub(super) fn session_of(life: Life) -> Option<Arc<Session>> {
+    match life {
+        Life::Session(session) => Some(session),
+        _ => None,
+    }
+}
+
+/// The first key after this one.
+fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
+/// Whole seconds, not fewer.
+fn seconds(ttl: Duration) -> i64 {
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    i64::try_from(seconds.max(1)).unwrap_or(i64::MAX)
+}

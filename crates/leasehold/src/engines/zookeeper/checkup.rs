@@ -1,0 +1,188 @@
+//! What an operator should know of the servers.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::client::Client;
+use super::connection::within;
+use super::settings::{Server, Settings};
+use super::wire::Acl;
+use crate::engine::{Finding, Severity};
+use crate::engines::tempo::Tempo;
+use crate::error::Result;
+
+/// The oldest server that tells of every change of a value.
+const OLDEST: (u32, u32) = (3, 6);
+/// Ttls below this are common; servers that refuse them surprise people.
+const LONG: Duration = Duration::from_secs(10);
+/// More than a server says of itself.
+const WORDS_MAX: u64 = 64 * 1024;
+
+impl Client {
+    pub(super) async fn examine(&self) -> Result<Vec<Finding>> {
+        let settings = &self.terms.settings;
+        let mut findings = Vec::new();
+        findings.extend(alone(settings));
+        findings.extend(open_door(settings));
+        findings.extend(long_sessions(self.sessions.shortest()));
+        // Servers take such words in the clear alone.
+        if settings.tls.is_none() {
+            for server in &settings.servers {
+                findings.extend(self.question(server).await);
+            }
+        }
+        findings.extend(self.clock_and_latency().await?);
+        Ok(findings)
+    }
+
+    async fn question(&self, server: &Server) -> Vec<Finding> {
+        let settings = &self.terms.settings;
+        let told = within(&self.terms.clock, settings.timeout, srvr(server)).await;
+        let told = told.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
+        match told {
+            Ok(words) => about(server, &words, settings.servers.len()),
+            Err(cause) => vec![silent(server, &cause)],
+        }
+    }
+
+    /// How long writes take, and whether the leader's clock goes as ours does.
+    async fn clock_and_latency(&self) -> Result<Vec<Finding>> {
+        let mut tempo = Tempo::new(self.terms.settings.timeout);
+        for _ in 0..Tempo::LOOKS {
+            self.terms.wall.forget();
+            let before = self.terms.clock.now();
+            let millis = self.wall_clock().await?;
+            let took = self.terms.clock.now().since(before);
+            tempo.add(took, u64::try_from(millis).ok().map(|millis| millis * 1000));
+        }
+        Ok(tempo.findings())
+    }
+}
+
+/// What a server says of itself.
+async fn srvr(server: &Server) -> io::Result<String> {
+    let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
+    stream.write_all(b"srvr").await?;
+    let mut words = Vec::new();
+    stream.take(WORDS_MAX).read_to_end(&mut words).await?;
+    Ok(String::from_utf8_lossy(&words).into_owned())
+}
+
+fn about(server: &Server, words: &str, servers: usize) -> Vec<Finding> {
+    let Some(version) = field(words, "Zookeeper version") else { return vec![closed(server)] };
+    let mode = field(words, "Mode").unwrap_or_default();
+    [old(server, version), single(server, mode, servers)].into_iter().flatten().collect()
+}
+
+fn field<'a>(words: &'a str, key: &str) -> Option<&'a str> {
+    words.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
+}
+
+fn old(server: &Server, version: &str) -> Option<Finding> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    let number = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let short = version.split(['-', ',']).next().unwrap_or(version);
+    (number < OLDEST).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("{server}: version {short} cannot tell of every change of a record"),
+            "run ZooKeeper 3.6 or newer",
+        )
+    })
+}
+
+fn single(server: &Server, mode: &str, servers: usize) -> Option<Finding> {
+    (servers > 1 && mode == "standalone").then(|| {
+        Finding::new(
+            Severity::Danger,
+            format!("{server}: this server belongs to no ensemble: its locks are its own"),
+            "name the servers of one ensemble, and no others",
+        )
+    })
+}
+
+fn alone(settings: &Settings) -> Option<Finding> {
+    (settings.servers.len() == 1).then(|| {
+        Finding::new(
+            Severity::Warning,
+            "one server is named: while it is away no lock can be taken",
+            "run an ensemble, and name all its servers: zookeeper://h1,h2,h3",
+        )
+    })
+}
+
+fn open_door(settings: &Settings) -> Option<Finding> {
+    let local = |server: &Server| ["127.0.0.1", "localhost", "::1"].contains(&server.host.as_str());
+    let open = settings.acl == Acl::Open && !settings.servers.iter().all(local);
+    open.then(|| {
+        Finding::new(
+            Severity::Warning,
+            "our nodes are open to all: whoever reaches the servers can take any lock away",
+            "give ?auth=digest:user:password&acl=creator, and use zookeepers://",
+        )
+    })
+}
+
+fn long_sessions(shortest: Duration) -> Option<Finding> {
+    (shortest > LONG).then(|| {
+        Finding::new(
+            Severity::Note,
+            format!("sessions last at least {shortest:?}, so shorter ttls are refused"),
+            "lower minSessionTimeout, or tickTime",
+        )
+    })
+}
+
+fn closed(server: &Server) -> Finding {
+    Finding::new(
+        Severity::Note,
+        format!("{server}: it does not say how it is, so its version was not checked"),
+        "add srvr to 4lw.commands.whitelist, or look there yourself",
+    )
+}
+
+fn silent(server: &Server, cause: &io::Error) -> Finding {
+    Finding::new(
+        Severity::Warning,
+        format!("{server}: it cannot be reached ({cause})"),
+        "look whether it runs, and whether it is named rightly",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::url::Url;
+
+    const GOOD: &str = "Zookeeper version: 3.8.0-x, built on 2022\nMode: follower\nNode count: 5\n";
+
+    fn worst(words: &str, servers: usize) -> Option<Severity> {
+        let server = Server { host: "a".into(), port: 1 };
+        about(&server, words, servers).iter().map(|finding| finding.severity).max()
+    }
+
+    fn settings(url: &str) -> Settings {
+        Settings::from_url(&Url::parse(url).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn servers_are_judged_by_what_they_say() {
+        assert_eq!(worst(GOOD, 3), None);
+        assert_eq!(worst(&GOOD.replace("3.8.0", "3.5.9"), 3), Some(Severity::Warning));
+        let lone = GOOD.replace("follower", "standalone");
+        assert_eq!((worst(&lone, 1), worst(&lone, 3)), (None, Some(Severity::Danger)));
+        assert_eq!(worst("srvr is not executed because", 1), Some(Severity::Note));
+    }
+
+    #[test]
+    fn urls_are_judged_by_whom_they_let_in() {
+        assert!(open_door(&settings("zookeeper://a,b")).is_some());
+        assert!(open_door(&settings("zookeeper://localhost")).is_none());
+        assert!(open_door(&settings("zookeeper://a?auth=digest:u:p&acl=creator")).is_none());
+        assert!(alone(&settings("zookeeper://a")).is_some());
+        assert!(long_sessions(Duration::from_secs(4)).is_none());
+    }
+}

@@ -1,0 +1,174 @@
+//! What all verbs share: sessions, paths, and requests that see at least what
+//! this client has seen before.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::chores::Chores;
+use super::connection::{Answer, Connection};
+use super::fault;
+use super::layout::{Layout, above};
+use super::sessions::Sessions;
+use super::tether::{Terms, Tether};
+use super::wire::{Body, Code, Node, Request, Stat};
+use crate::engines::consensus::Session;
+use crate::error::Result;
+
+pub(super) struct Client {
+    pub(super) terms: Arc<Terms>,
+    pub(super) sessions: Sessions,
+    pub(super) layout: Layout,
+    pub(super) chores: Chores,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Client").field(&self.terms.settings.endpoint()).finish()
+    }
+}
+
+impl Client {
+    pub(super) async fn session(&self, ttl: Duration) -> Result<Arc<Session>> {
+        let tether = self.sessions.of_ttl(ttl).await?;
+        // One that has lost its connection may be over without our knowing it.
+        tether.connection().await?;
+        Ok(Arc::clone(tether.session()))
+    }
+
+    /// After a silence the leader knows little of us, and one answer proves little.
+    pub(super) async fn prove(&self, session: Arc<Session>) -> Result<()> {
+        let clock = &self.terms.clock;
+        let (tether, called) = (self.sessions.of(&session)?, clock.now());
+        let end = called.after(self.terms.settings.timeout);
+        loop {
+            only(ask(&tether, vec![Request::Sync]).await?)?.result.map_err(fault::refused)?;
+            if session.proven() >= called {
+                return Ok(());
+            }
+            if clock.now() >= end {
+                return Err(fault::silent());
+            }
+            clock.sleep_until(clock.now().after(self.sessions.shortest() / 16)).await;
+        }
+    }
+
+    /// Does what falls due, for ever.
+    pub(super) async fn keep_tidy(self: Arc<Self>) {
+        loop {
+            let path = self.chores.next(&self.terms.clock).await;
+            // Whoever meets it next will try again.
+            let _ = self.tidy(path).await;
+        }
+    }
+
+    /// Sends all in one go over any session.
+    pub(super) async fn ask(&self, requests: Vec<Request>) -> Result<Vec<Answer>> {
+        let tether = self.sessions.any().await?;
+        ask(&tether, requests).await
+    }
+
+    /// The same, from a server that knows all that is decided by now.
+    pub(super) async fn ask_now(&self, mut requests: Vec<Request>) -> Result<Vec<Answer>> {
+        let connection = self.sessions.any().await?.connection().await?;
+        requests.insert(0, Request::Sync);
+        let mut answers = connection.ask(requests).await?;
+        answers.remove(0).result.map_err(fault::refused)?;
+        Ok(answers)
+    }
+
+    pub(super) fn create(&self, path: String, data: Vec<u8>, node: Node) -> Request {
+        Request::Create { path, data, node, acl: self.terms.settings.acl }
+    }
+
+    /// Makes whatever is missing above `path`. Servers remove it once it is empty.
+    pub(super) async fn make_above(&self, tether: &Tether, path: &str) -> Result<()> {
+        let make = |node| above(path).into_iter().map(move |path| (path, node));
+        let containers = make(Node::Container).map(|(path, node)| self.create(path, vec![], node));
+        let answers = ask(tether, containers.collect()).await?;
+        let first = answers.iter().find_map(|answer| answer.result.as_ref().err().copied());
+        if first != Some(Code::UNIMPLEMENTED) {
+            return made(answers);
+        }
+        let plain = make(Node::Persistent).map(|(path, node)| self.create(path, vec![], node));
+        made(ask(tether, plain.collect()).await?)
+    }
+}
+
+/// Sends all in one go over a session.
+pub(super) async fn ask(tether: &Tether, requests: Vec<Request>) -> Result<Vec<Answer>> {
+    ask_on(&tether.connection().await?, requests).await
+}
+
+/// Sends all in one go. A server that may be behind what we know catches up
+/// first, so that nothing is read that is older.
+pub(super) async fn ask_on(
+    connection: &Connection,
+    mut requests: Vec<Request>,
+) -> Result<Vec<Answer>> {
+    if !connection.is_behind() || !requests.iter().any(Request::reads) {
+        return connection.ask(requests).await;
+    }
+    requests.insert(0, Request::Sync);
+    let mut answers = connection.ask(requests).await?;
+    answers.remove(0).result.map_err(fault::refused)?;
+    Ok(answers)
+}
+
+/// It does not matter who has made a node that we need.
+fn made(answers: Vec<Answer>) -> Result<()> {
+    for answer in answers {
+        match answer.result {
+            Ok(_) | Err(Code::NODE_EXISTS) => {}
+            // One above went away meanwhile. Whoever needs it will ask again.
+            Err(Code::NO_NODE) => {}
+            // Those above may be another's to look after; they only have to be there.
+            Err(Code::NO_AUTH) => {}
+            Err(code) => return Err(fault::refused(code)),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn only(answers: Vec<Answer>) -> Result<Answer> {
+    answers.into_iter().next().ok_or_else(fault::misfit)
+}
+
+/// The children that an answer lists; none if their parent is not there.
+pub(super) fn children(answer: Answer) -> Result<Vec<String>> {
+    match answer.result {
+        Ok(Body::Children(children)) => Ok(children),
+        Ok(_) => Err(fault::misfit()),
+        Err(Code::NO_NODE) => Ok(Vec::new()),
+        Err(code) => Err(fault::refused(code)),
+    }
+}
+
+/// What an answer says of a node; `None` if it is not there.
+pub(super) fn known(answer: Answer) -> Result<Option<Stat>> {
+    match answer.result {
+        Ok(Body::Known(stat)) => Ok(Some(stat)),
+        Ok(_) => Err(fault::misfit()),
+        Err(Code::NO_NODE) => Ok(None),
+        Err(code) => Err(fault::refused(code)),
+    }
+}
+
+/// What an answer brings of a node; `None` if it is not there.
+pub(super) fn data(answer: Answer) -> Result<Option<(Vec<u8>, Stat)>> {
+    match answer.result {
+        Ok(Body::Data(bytes, stat)) => Ok(Some((bytes, stat))),
+        Ok(_) => Err(fault::misfit()),
+        Err(Code::NO_NODE) => Ok(None),
+        Err(code) => Err(fault::refused(code)),
+    }
+}
+
+/// Whether what should go was there.
+pub(super) fn gone(answer: Answer) -> Result<bool> {
+    match answer.result {
+        Ok(_) => Ok(true),
+        Err(Code::NO_NODE) => Ok(false),
+        Err(code) => Err(fault::refused(code)),
+    }
+}

@@ -1,0 +1,320 @@
+//! One connection: requests go out in order and many at a time, and answers come
+//! back in the same order.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::AbortHandle;
+
+use super::dial::{Boxed, frame};
+use super::fault;
+use super::pulse::Pulse;
+use super::watches::Watches;
+use super::wire::{Body, Code, Head, Kind, Notice, PING_XID, Request, Text};
+use crate::clock::{Clock, Moment};
+use crate::error::{Error, Result};
+
+/// The longest request that a server takes, unless its `jute.maxbuffer` is changed,
+/// and the longest we send to find out.
+const LARGE: usize = 0xf_ffff;
+const REQUEST_MAX: usize = 4 * 1024 * 1024;
+/// How many requests may be on their way.
+const WAITING_MAX: usize = 100_000;
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Which frame of its connection it was.
+    pub(super) frame: u64,
+    /// The newest change that the server knew of.
+    pub(super) zxid: i64,
+    pub(super) result: Result<Body, Code>,
+}
+
+/// A connection that stands, or stood. Once gone it stays gone.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    shared: Arc<Shared>,
+    _tasks: Arc<Tasks>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    clock: Clock,
+    timeout: Duration,
+    pulse: Pulse,
+    watches: Watches,
+    /// The newest change that this client knows of, by any connection.
+    newest: Arc<AtomicI64>,
+    /// The newest that this one has told of.
+    told: AtomicI64,
+    desk: Mutex<Desk>,
+    work: Notify,
+    gone: watch::Sender<bool>,
+}
+
+/// What is on its way.
+#[derive(Debug, Default)]
+struct Desk {
+    xid: i32,
+    out: Vec<u8>,
+    waiting: VecDeque<Waiting>,
+    /// When the pings left that have not come back.
+    pings: VecDeque<Moment>,
+    last_sent: Moment,
+    gone: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    xid: i32,
+    kind: Kind,
+    through: bool,
+    sent_at: Moment,
+    tell: oneshot::Sender<Answer>,
+}
+
+#[derive(Debug)]
+struct Tasks {
+    reader: AbortHandle,
+    writer: AbortHandle,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.reader.abort();
+        self.writer.abort();
+        self.shared.fail();
+    }
+}
+
+impl Connection {
+    /// Takes over a stream whose server has greeted us.
+    pub(super) fn start(
+        stream: Boxed,
+        pulse: Pulse,
+        newest: &Arc<AtomicI64>,
+        clock: &Clock,
+        timeout: Duration,
+        home: &Handle,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            clock: clock.clone(),
+            timeout,
+            pulse,
+            watches: Watches::default(),
+            newest: Arc::clone(newest),
+            told: AtomicI64::new(0),
+            desk: Mutex::default(),
+            work: Notify::new(),
+            gone: watch::Sender::new(false),
+        });
+        let (input, output) = tokio::io::split(stream);
+        let reader = home.spawn(read(Arc::clone(&shared), input)).abort_handle();
+        let writer = home.spawn(write(Arc::clone(&shared), output)).abort_handle();
+        let tasks = Tasks { reader, writer, shared: Arc::clone(&shared) };
+        Self { shared, _tasks: Arc::new(tasks) }
+    }
+
+    /// Sends all in one go and waits for all answers. Each may be an error of its
+    /// own; an error here is about all of them.
+    pub(super) async fn ask(&self, requests: Vec<Request>) -> Result<Vec<Answer>> {
+        let writes = requests.iter().any(Request::writes);
+        let (coming, large) = self.shared.send(&requests)?;
+        let broken = || if large { fault::too_large() } else { fault::broken() };
+        let work = async {
+            let mut answers = Vec::with_capacity(coming.len());
+            for answer in coming {
+                answers.push(answer.await.map_err(|_| broken())?);
+            }
+            Ok(answers)
+        };
+        let answers = within(&self.shared.clock, self.shared.timeout, work).await;
+        let answers = answers.unwrap_or_else(|| Err(fault::silent()));
+        answers.map_err(|error: Error| if writes { error.unknown() } else { error })
+    }
+
+    /// Whether another connection has told of changes that this one may not know.
+    pub(super) fn is_behind(&self) -> bool {
+        self.shared.told.load(Ordering::Relaxed) < self.shared.newest.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn watches(&self) -> &Watches {
+        &self.shared.watches
+    }
+
+    /// A sign of life to this server alone, if it had none for `gap`; when the
+    /// next one is due.
+    pub(super) fn ping(&self, gap: Duration) -> Moment {
+        let mut desk = self.shared.desk();
+        let now = self.shared.clock.now();
+        if now.since(desk.last_sent) >= gap && !desk.gone {
+            desk.out.extend(Request::Ping.frame(PING_XID));
+            desk.pings.push_back(now);
+            desk.last_sent = now;
+            self.shared.work.notify_one();
+        }
+        desk.last_sent.after(gap)
+    }
+
+    /// A sign of life that goes through the leader. Nobody waits for the answer.
+    pub(super) fn ask_for_proof(&self) {
+        // A connection that takes no more is on its way out.
+        let _ = self.shared.send(&[Request::Sync]);
+    }
+
+    /// Since when the server owes us an answer.
+    pub(super) fn owed_since(&self) -> Option<Moment> {
+        let desk = self.shared.desk();
+        let asked = desk.waiting.front().map(|first| first.sent_at);
+        asked.into_iter().chain(desk.pings.front().copied()).min()
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        *self.shared.gone.borrow()
+    }
+
+    /// Until the connection has ended.
+    pub(super) async fn gone(&self) {
+        // The sender lives in `self`, so the channel cannot close meanwhile.
+        let _ = self.shared.gone.subscribe().wait_for(|gone| *gone).await;
+    }
+
+    /// Ends it: nothing that is on its way will be answered.
+    pub(super) fn cut(&self) {
+        self._tasks.reader.abort();
+        self._tasks.writer.abort();
+        self.shared.fail();
+    }
+}
+
+impl Shared {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The answers to come, and whether a request is longer than most servers take.
+    fn send(&self, requests: &[Request]) -> Result<(Vec<oneshot::Receiver<Answer>>, bool)> {
+        let mut desk = self.desk();
+        if desk.gone {
+            return Err(fault::away("the connection is gone"));
+        }
+        if desk.waiting.len() + requests.len() > WAITING_MAX {
+            return Err(fault::away("too many requests are on their way; try again later"));
+        }
+        let mut frames = Vec::with_capacity(requests.len());
+        for (at, request) in (1..).zip(requests) {
+            frames.push(request.frame(desk.xid.wrapping_add(at) & i32::MAX));
+        }
+        if frames.iter().any(|frame| frame.len() > REQUEST_MAX) {
+            return Err(Error::invalid("a request to ZooKeeper is longer than 4 MiB"));
+        }
+        let large = frames.iter().any(|frame| frame.len() > LARGE);
+        let now = self.clock.now();
+        let coming =
+            requests.iter().zip(frames).map(|(request, frame)| desk.add(request, &frame, now));
+        let coming = coming.collect();
+        self.work.notify_one();
+        Ok((coming, large))
+    }
+
+    /// Everybody who waits hears that no answer will come.
+    fn fail(&self) {
+        let mut desk = self.desk();
+        *desk = Desk { gone: true, ..Desk::default() };
+        drop(desk);
+        self.watches.close();
+        self.gone.send_replace(true);
+    }
+
+    fn take(&self, frame: u64, bytes: &[u8]) -> Result<()> {
+        let mut text = Text::new(bytes);
+        let head = Head::read(&mut text)?;
+        if head.zxid > 0 {
+            self.told.fetch_max(head.zxid, Ordering::Relaxed);
+            self.newest.fetch_max(head.zxid, Ordering::Relaxed);
+        }
+        if head.is_notice() {
+            self.watches.tell(frame, &Notice::read(&mut text)?);
+            return Ok(());
+        }
+        self.answer(frame, head, &mut text)
+    }
+
+    fn answer(&self, frame: u64, head: Head, text: &mut Text<'_>) -> Result<()> {
+        let now = self.clock.now();
+        if head.is_ping() {
+            if let Some(sent_at) = self.desk().pings.pop_front() {
+                self.pulse.heard(sent_at, now, false);
+            }
+            return Ok(());
+        }
+        let first = self.desk().waiting.pop_front().filter(|first| first.xid == head.xid);
+        let first = first.ok_or_else(fault::misfit)?;
+        let result = match head.error {
+            None => Ok(Body::read(text, first.kind)?),
+            Some(code) => Err(code),
+        };
+        self.pulse.heard(first.sent_at, now, first.through && result.is_ok());
+        // Whoever has stopped waiting does not hear it.
+        let _ = first.tell.send(Answer { frame, zxid: head.zxid, result });
+        Ok(())
+    }
+}
+
+impl Desk {
+    fn add(&mut self, request: &Request, frame: &[u8], now: Moment) -> oneshot::Receiver<Answer> {
+        let (tell, told) = oneshot::channel();
+        self.xid = self.xid.wrapping_add(1) & i32::MAX;
+        let through = request.writes() || matches!(request, Request::Sync);
+        let (xid, kind) = (self.xid, Kind::from(request));
+        self.waiting.push_back(Waiting { xid, kind, through, sent_at: now, tell });
+        self.out.extend(frame);
+        self.last_sent = now;
+        told
+    }
+}
+
+async fn read(shared: Arc<Shared>, input: impl AsyncRead + Unpin) {
+    let (mut input, mut count) = (BufReader::new(input), 0);
+    while let Ok(bytes) = frame(&mut input).await {
+        count += 1;
+        if shared.take(count, &bytes).is_err() {
+            break;
+        }
+    }
+    shared.fail();
+}
+
+async fn write(shared: Arc<Shared>, mut output: impl AsyncWrite + Unpin) {
+    let work = async {
+        loop {
+            shared.work.notified().await;
+            let out = std::mem::take(&mut shared.desk().out);
+            output.write_all(&out).await?;
+            output.flush().await?;
+        }
+    };
+    let _: io::Result<()> = work.await;
+    shared.fail();
+}
+
+/// What `future` gives, unless `span` passes first.
+pub(super) async fn within<T>(
+    clock: &Clock,
+    span: Duration,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        biased;
+        value = future => Some(value),
+        () = clock.sleep_until(clock.now().after(span)) => None,
+    }
+}

@@ -1,0 +1,157 @@
+//! ZooKeeper as a consensus store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use super::client::Client;
+use crate::claim::LeaseId;
+use crate::engine::{BoxFuture, Bus, Finding, Profile};
+use crate::engines::consensus::{
+    Card, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Session, Step, Value, Watched,
+    WatchedLine,
+};
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+#[derive(Debug)]
+pub(super) struct ZooKeeper {
+    pub(super) client: Arc<Client>,
+    pub(super) profile: Profile,
+    /// Looks after values whose time is up.
+    pub(super) tidying: AbortHandle,
+}
+
+impl Drop for ZooKeeper {
+    fn drop(&mut self) {
+        self.tidying.abort();
+    }
+}
+
+impl ZooKeeper {
+    /// A verb that owns what it needs.
+    fn run<T, F>(&self, verb: impl FnOnce(Arc<Client>) -> F) -> BoxFuture<Result<T>>
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        Box::pin(verb(Arc::clone(&self.client)))
+    }
+}
+
+impl Ensemble for ZooKeeper {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn mutex_is_semaphore(&self) -> bool {
+        self.client.terms.settings.mutex_is_semaphore
+    }
+
+    fn bus(&self) -> &Bus {
+        self.client.terms.moods.bus()
+    }
+
+    fn session(&self, ttl: Duration) -> BoxFuture<Result<Arc<Session>>> {
+        self.run(|client| async move { client.session(ttl).await })
+    }
+
+    fn prove(&self, session: Arc<Session>) -> BoxFuture<Result<()>> {
+        self.run(|client| async move { client.prove(session).await })
+    }
+
+    fn join(
+        &self,
+        session: Arc<Session>,
+        line: Line,
+        newcomer: Newcomer,
+    ) -> BoxFuture<Result<Joined>> {
+        self.run(|client| async move { client.join(session, line, newcomer).await })
+    }
+
+    fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>> {
+        self.run(|client| async move { client.list(line, mine).await })
+    }
+
+    fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>> {
+        self.run(|client| async move { client.watch_line(line).await })
+    }
+
+    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Option<(Card, u64)>>>> {
+        self.run(|client| async move { client.look(keys).await })
+    }
+
+    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>> {
+        self.run(|client| async move { client.watch(key).await })
+    }
+
+    fn change(&self, steps: Vec<Step>) -> BoxFuture<Result<Option<u64>>> {
+        self.run(|client| async move { client.change(steps).await })
+    }
+
+    fn downgrade(&self, session: Arc<Session>, entry: Entry) -> BoxFuture<Result<Option<Entry>>> {
+        self.run(|client| async move { client.downgrade(session, entry).await })
+    }
+
+    fn withdraw(&self, line: Line, id: LeaseId) -> BoxFuture<Result<bool>> {
+        self.run(|client| async move { client.withdraw(line, id).await })
+    }
+
+    fn names(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+        after: Option<Name>,
+        most: usize,
+    ) -> BoxFuture<Result<(Vec<Name>, bool)>> {
+        self.run(|client| async move { client.names(namespace, prefix, after, most).await })
+    }
+
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Value>>> {
+        self.run(|client| async move { client.load(name).await })
+    }
+
+    fn store(
+        &self,
+        name: Name,
+        condition: If,
+        bytes: Option<Vec<u8>>,
+        life: Life,
+        while_there: Option<(Arc<str>, u64)>,
+    ) -> BoxFuture<Result<Option<u64>>> {
+        let guard = while_there.map(|(key, _)| key);
+        self.run(|client| async move { client.store(name, condition, bytes, life, guard).await })
+    }
+
+    fn scan(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+        from: Arc<str>,
+        most: usize,
+    ) -> BoxFuture<Result<(Vec<(Name, Value)>, bool)>> {
+        self.run(|client| async move { client.scan(namespace, prefix, from, most).await })
+    }
+
+    fn follow(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<News>>> {
+        self.run(|client| async move { client.follow(namespace, prefix).await })
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        self.run(|client| async move { client.examine().await })
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        self.tidying.abort();
+        self.run(|client| async move {
+            client.sessions.close().await;
+            client.terms.moods.bus().close();
+            Ok(())
+        })
+    }
+}

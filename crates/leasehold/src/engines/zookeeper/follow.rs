@@ -1,0 +1,167 @@
+//! Following values: every change, or the news that some were missed.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::client::{Client, ask_on, data, only};
+use super::connection::Connection;
+use super::fault;
+use super::layout::unescape;
+use super::stored::Stored;
+use super::watches::Heard;
+use super::wire::{Notice, Request, What};
+use crate::engines::consensus::News;
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+impl Client {
+    pub(super) async fn follow(
+        self: Arc<Self>,
+        namespace: Namespace,
+        prefix: Arc<str>,
+    ) -> Result<mpsc::UnboundedReceiver<News>> {
+        let path = self.layout.values_of(&namespace);
+        let (tell, told) = mpsc::unbounded_channel();
+        let follower = Follower { client: Arc::clone(&self), namespace, prefix, path, tell };
+        let tap = follower.tap().await?;
+        self.terms.home.spawn(follower.follow(tap));
+        Ok(told)
+    }
+}
+
+/// One who wants to hear of the values of a namespace.
+struct Follower {
+    client: Arc<Client>,
+    namespace: Namespace,
+    prefix: Arc<str>,
+    path: String,
+    tell: mpsc::UnboundedSender<News>,
+}
+
+/// Notices of one connection.
+struct Tap {
+    connection: Connection,
+    notices: mpsc::UnboundedReceiver<Heard>,
+    /// Those that have come and were not dealt with.
+    queue: VecDeque<Heard>,
+    /// Nodes with a mark: that they go is no news.
+    marked: HashSet<String>,
+}
+
+impl Follower {
+    /// Every change from now on is told, while the connection stands.
+    async fn tap(&self) -> Result<Tap> {
+        let connection = self.client.sessions.any().await?.connection().await?;
+        let notices = connection.watches().below(&self.path);
+        let watch = Request::AddWatch { path: self.path.clone() };
+        only(ask_on(&connection, vec![watch]).await?)?.result.map_err(fault::refused)?;
+        Ok(Tap { connection, notices, queue: VecDeque::new(), marked: HashSet::new() })
+    }
+
+    async fn follow(self, mut tap: Tap) {
+        loop {
+            tokio::select! {
+                () = self.tell.closed() => return,
+                () = self.drain(&mut tap) => {}
+            }
+            match self.again().await {
+                Some(next) => tap = next,
+                None => return,
+            }
+            if self.tell.send(News::Gap).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Another connection; `None` once nobody wants to know any more.
+    async fn again(&self) -> Option<Tap> {
+        let clock = &self.client.terms.clock;
+        loop {
+            if self.tell.is_closed() || self.client.sessions.is_closed() {
+                return None;
+            }
+            if let Ok(tap) = self.tap().await {
+                return Some(tap);
+            }
+            clock.sleep_until(clock.now().after(std::time::Duration::from_millis(100))).await;
+        }
+    }
+
+    /// Tells of changes until the connection ends.
+    async fn drain(&self, tap: &mut Tap) {
+        while let Some((_, notice)) = tap.next().await {
+            let Some(name) = self.name(&notice.path) else { continue };
+            if self.tell_of(tap, name, notice).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn name(&self, path: &str) -> Option<Name> {
+        let segment = path.strip_prefix(&self.path)?.strip_prefix('/')?;
+        let name = unescape(&self.namespace, segment)?;
+        name.as_str().starts_with(&*self.prefix).then_some(name)
+    }
+
+    async fn tell_of(&self, tap: &mut Tap, name: Name, notice: Notice) -> Result<()> {
+        if notice.what == What::Gone {
+            if !tap.marked.remove(&notice.path) {
+                self.send(News::Gone(name));
+            }
+            return Ok(());
+        }
+        let look = Request::GetData { path: notice.path.clone(), watch: false };
+        let answer = only(ask_on(&tap.connection, vec![look]).await?)?;
+        // A server tells of a change before it shows it: what was seen is the last
+        // that was told of by then, and those before it were missed.
+        let missed = tap.forget(&notice.path, answer.frame);
+        match data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat)) {
+            Some(stored) if !stored.is_mark() => {
+                tap.marked.remove(&notice.path);
+                self.send(News::Put(name, stored.value()));
+            }
+            Some(_) => {
+                tap.marked.insert(notice.path.clone());
+                self.send(News::Gone(name));
+            }
+            None if tap.marked.remove(&notice.path) => {}
+            None => self.send(News::Gone(name)),
+        }
+        if missed {
+            self.send(News::Gap);
+        }
+        Ok(())
+    }
+
+    fn send(&self, news: News) {
+        // That nobody listens any more is noticed elsewhere.
+        let _ = self.tell.send(news);
+    }
+}
+
+impl Tap {
+    async fn next(&mut self) -> Option<Heard> {
+        match self.queue.pop_front() {
+            Some(heard) => Some(heard),
+            None => self.notices.recv().await,
+        }
+    }
+
+    fn fill(&mut self) {
+        while let Ok(heard) = self.notices.try_recv() {
+            self.queue.push_back(heard);
+        }
+    }
+
+    /// Forgets what else was said of a path before a frame; whether there was
+    /// anything.
+    fn forget(&mut self, path: &str, before: u64) -> bool {
+        self.fill();
+        let count = self.queue.len();
+        self.queue.retain(|(frame, notice)| notice.path != path || *frame > before);
+        self.queue.len() < count
+    }
+}

@@ -1,0 +1,299 @@
+//! Names, paths and node names: those of Curator.
+
+use std::sync::Arc;
+
+use super::settings::{Names, Settings};
+use crate::claim::{LeaseId, Mode};
+use crate::engines::consensus::{Entry, Line, Part};
+use crate::error::{Error, Result};
+use crate::name::{Name, Namespace};
+use crate::url::decode;
+
+/// What stands before the number in a node's name.
+const READ: &str = "__READ__";
+const WRITE: &str = "__WRIT__";
+const LEASE: &str = "lease-";
+const LOCK: &str = "lock-";
+/// The two lines of a semaphore, below its path.
+pub(super) const LOCKS: &str = "locks";
+pub(super) const LEASES: &str = "leases";
+/// How long `_c_<uuid>-` is.
+const PREFIX: usize = 40;
+
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    chroot: String,
+    /// Chroot and root.
+    top: String,
+    names: Names,
+    word: String,
+}
+
+impl Layout {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            chroot: settings.chroot.clone(),
+            top: format!("{}{}", settings.chroot, settings.root),
+            names: settings.names,
+            word: settings.word.clone(),
+        }
+    }
+
+    /// Where the claims on a name are.
+    pub(super) fn base(&self, name: &Name) -> Result<String> {
+        match self.names {
+            Names::Escaped => {
+                Ok(format!("{}/{}", self.names_of(name.namespace())?, escape(name.as_str())))
+            }
+            Names::Raw => self.raw(name),
+        }
+    }
+
+    fn raw(&self, name: &Name) -> Result<String> {
+        if *name.namespace() != Namespace::default() {
+            return Err(Error::invalid("with ?names=raw there is no namespace: a name is a path"));
+        }
+        if !is_path(name.as_str()) {
+            let message = "with ?names=raw a name is a path such as /apps/lock";
+            return Err(Error::invalid(message).with("name", name));
+        }
+        Ok(format!("{}{name}", self.chroot))
+    }
+
+    /// Where the names of a namespace are.
+    pub(super) fn names_of(&self, namespace: &Namespace) -> Result<String> {
+        match self.names {
+            Names::Escaped => Ok(format!("{}/{}/locks", self.top, dotless(namespace.as_str()))),
+            Names::Raw => Err(Error::invalid("with ?names=raw names cannot be listed")),
+        }
+    }
+
+    /// Where the values of a namespace are.
+    pub(super) fn values_of(&self, namespace: &Namespace) -> String {
+        format!("{}/{}/records", self.top, dotless(namespace.as_str()))
+    }
+
+    /// A node to write in order to learn the leader's time.
+    pub(super) fn clock(&self) -> String {
+        format!("{}/clock", self.top)
+    }
+
+    pub(super) fn value(&self, name: &Name) -> String {
+        format!("{}/{}", self.values_of(name.namespace()), escape(name.as_str()))
+    }
+
+    /// Where the entries of a line are.
+    pub(super) fn line(&self, line: &Line) -> Result<String> {
+        let base = self.base(&line.name)?;
+        Ok(match line.part {
+            Part::Queue => base,
+            Part::Door => format!("{base}/{LOCKS}"),
+            Part::Permits => format!("{base}/{LEASES}"),
+        })
+    }
+
+    /// What a new node is called, before the server adds its number.
+    pub(super) fn node(&self, part: Part, id: LeaseId, mode: Mode) -> String {
+        let word = match (part, mode) {
+            (Part::Queue, Mode::Read) => READ,
+            (Part::Queue, Mode::Write) => WRITE,
+            (Part::Queue, _) => &self.word,
+            (Part::Door, _) => LOCK,
+            (Part::Permits, _) => LEASE,
+        };
+        format!("{}{word}", prefix(id))
+    }
+
+    /// The entries among the children of a line's path, in order.
+    pub(super) fn entries(&self, part: Part, path: &str, children: &[String]) -> Vec<Entry> {
+        let folder = |child: &str| part == Part::Queue && [LOCKS, LEASES].contains(&child);
+        let entries = children.iter().filter(|child| !folder(child));
+        let mut entries: Vec<_> = entries.map(|child| self.entry(part, path, child)).collect();
+        sort(&mut entries);
+        entries
+    }
+
+    pub(super) fn entry(&self, part: Part, path: &str, child: &str) -> Entry {
+        let (mode, order) = self.place(part, child);
+        let key = format!("{path}/{child}").into();
+        Entry { key, order, id: owner(child), mode, fence: None, card: None }
+    }
+
+    /// How a child takes the name, and its place.
+    fn place(&self, part: Part, child: &str) -> (Mode, i64) {
+        let words: &[(&str, Mode)] = match part {
+            Part::Queue => {
+                &[(READ, Mode::Read), (WRITE, Mode::Write), (&self.word, Mode::Exclusive)]
+            }
+            Part::Door => &[(LOCK, Mode::Exclusive)],
+            Part::Permits => &[(LEASE, Mode::Permits { take: 1, of: 0 })],
+        };
+        let found = words.iter().find_map(|(word, mode)| Some((*mode, number(child, word)?)));
+        found.unwrap_or_else(|| (words.last().map_or(Mode::Exclusive, |last| last.1), odd(child)))
+    }
+}
+
+/// The name of the node for reading that takes the place of one for writing.
+pub(super) fn downgraded(key: &str) -> Option<String> {
+    let (before, number) = key.rsplit_once(WRITE)?;
+    Some(format!("{before}{READ}{number}"))
+}
+
+pub(super) fn sort(entries: &mut [Entry]) {
+    entries.sort_by(|a, b| (a.order, &a.key).cmp(&(b.order, &b.key)));
+}
+
+/// What the nodes of a lease begin with.
+pub(super) fn prefix(id: LeaseId) -> String {
+    format!("_c_{}-", id.to_uuid())
+}
+
+/// Whose a node is, if its name says so.
+fn owner(child: &str) -> Option<LeaseId> {
+    let prefix = child.get(..PREFIX)?.strip_prefix("_c_")?.strip_suffix('-')?;
+    LeaseId::from_uuid(prefix).filter(|id| id.to_uuid() == prefix)
+}
+
+/// The number after the last occurrence of `word`. The server counts in 32 bits.
+fn number(child: &str, word: &str) -> Option<i64> {
+    let (_, number) = child.rsplit_once(word)?;
+    number.parse::<i32>().ok().map(i64::from)
+}
+
+/// The place of what has no number: before or behind all others, as texts are
+/// compared by those we share the line with.
+fn odd(child: &str) -> i64 {
+    if child.as_bytes() < b"0".as_slice() { i64::MIN } else { i64::MAX }
+}
+
+/// Whether a server takes it as a path.
+pub(super) fn is_path(text: &str) -> bool {
+    let fine =
+        |segment: &str| !["", ".", ".."].contains(&segment) && !segment.chars().any(is_refused);
+    text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(fine))
+}
+
+/// Whether servers refuse paths with it. They compare halves of wide characters.
+fn is_refused(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{d7ff}'..='\u{f8ff}' | '\u{fff0}'..)
+}
+
+/// A name as one segment of a path.
+pub(super) fn escape(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '/' | '%' => percent(&mut out, c),
+            c if is_refused(c) => percent(&mut out, c),
+            c => out.push(c),
+        }
+    }
+    dotless(&out)
+}
+
+/// Dots alone mean another node than this one.
+fn dotless(segment: &str) -> String {
+    match segment {
+        "." | ".." => segment.replace('.', "%2E"),
+        other => other.to_owned(),
+    }
+}
+
+fn percent(out: &mut String, c: char) {
+    for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+        out.push_str(&format!("%{byte:02X}"));
+    }
+}
+
+/// The name that a segment stands for, if it is one of ours.
+pub(super) fn unescape(namespace: &Namespace, segment: &str) -> Option<Name> {
+    let text: Arc<str> = decode(segment).ok()?.into();
+    Name::new(namespace, Arc::clone(&text)).ok().filter(|_| escape(&text) == segment)
+}
+
+/// What must be there for `path` to be made, the highest first.
+pub(super) fn above(path: &str) -> Vec<String> {
+    path.match_indices('/').skip(1).map(|(at, _)| path[..at].to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::url::Url;
+
+    fn layout(options: &str) -> Layout {
+        let url = Url::parse(&format!("zookeeper://a/c{options}")).unwrap();
+        Layout::new(&Settings::from_url(&url).unwrap())
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(&Namespace::default(), text).unwrap()
+    }
+
+    #[test]
+    fn names_are_one_segment_or_a_path() {
+        let base = |options, text| layout(options).base(&name(text));
+        assert_eq!(base("", "order/42").unwrap(), "/c/leasehold/default/locks/order%2F42");
+        assert_eq!(base("", "..").unwrap(), "/c/leasehold/default/locks/%2E%2E");
+        assert_eq!(base("?names=raw", "/apps/job").unwrap(), "/c/apps/job");
+        assert!(base("?names=raw", "job").is_err());
+        assert!(base("?names=raw", "/a//b").is_err());
+    }
+
+    #[test]
+    fn nodes_stand_in_the_order_of_their_numbers() {
+        let layout = layout("");
+        let id = LeaseId::random();
+        let ours = format!("{}0000000003", layout.node(Part::Queue, id, Mode::Exclusive));
+        let children = [
+            "locks".into(),
+            "_c_x-lock-0000000010".into(),
+            "zebra".into(),
+            ours.clone(),
+            "_c_y-__WRIT__0000000001".into(),
+            "a-lock-b-lock--2147483648".into(),
+            "!first".into(),
+        ];
+        let line = layout.entries(Part::Queue, "/b", &children);
+        let seen: Vec<_> = line.iter().map(|entry| (entry.order, entry.mode)).collect();
+        assert_eq!(
+            seen,
+            [
+                (i64::MIN, Mode::Exclusive),
+                (-2_147_483_648, Mode::Exclusive),
+                (1, Mode::Write),
+                (3, Mode::Exclusive),
+                (10, Mode::Exclusive),
+                (i64::MAX, Mode::Exclusive),
+            ]
+        );
+        assert_eq!((line[3].id, &*line[3].key), (Some(id), format!("/b/{ours}").as_str()));
+        assert!(line[4].id.is_none());
+    }
+
+    #[test]
+    fn a_reader_takes_the_place_of_the_writer_it_was() {
+        let key = "/a/_c_u-__WRIT__0000000007";
+        assert_eq!(downgraded(key).unwrap(), "/a/_c_u-__READ__0000000007");
+        assert_eq!(downgraded("/a/_c_u-lock-0000000007"), None);
+    }
+
+    #[test]
+    fn what_is_above_comes_highest_first() {
+        assert_eq!(above("/a/b/c"), ["/a", "/a/b"]);
+        assert!(above("/a").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn escaped_names_come_back(text in "\\PC{1,60}") {
+            let escaped = escape(&text);
+            prop_assert!(is_path(&format!("/{escaped}")), "{}", escaped);
+            if let Ok(name) = Name::new(&Namespace::default(), text.as_str()) {
+                prop_assert_eq!(unescape(&Namespace::default(), &escaped), Some(name));
+            }
+        }
+    }
+}

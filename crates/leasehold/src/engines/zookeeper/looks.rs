@@ -1,0 +1,104 @@
+//! Looking at nodes, and watching them.
+
+use std::sync::Arc;
+
+use super::client::{Client, ask_on, children, data, only};
+use super::connection::Connection;
+use super::layout::unescape;
+use super::lines::version;
+use super::wire::{Request, What};
+use crate::engines::consensus::{Card, Change, Line, Watched, WatchedLine};
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+impl Client {
+    pub(super) async fn look(&self, keys: Vec<Arc<str>>) -> Result<Vec<Option<(Card, u64)>>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let look = |key: &Arc<str>| Request::GetData { path: key.to_string(), watch: false };
+        let answers = self.ask(keys.iter().map(look).collect()).await?;
+        let seen = answers.into_iter().map(|answer| {
+            Ok(data(answer)?.map(|(bytes, stat)| (Card::read(&bytes), version(stat.made))))
+        });
+        seen.collect()
+    }
+
+    pub(super) async fn watch(&self, key: Arc<str>) -> Result<Option<Watched>> {
+        let connection = self.sessions.any().await?.connection().await?;
+        // Before the request leaves, so that no change is missed.
+        let told = connection.watches().data(&key);
+        let Some((bytes, _)) = get(&connection, &key, true).await? else {
+            drop(told);
+            connection.watches().forget(&key);
+            return Ok(None);
+        };
+        let change = Box::pin(async move {
+            match told.await {
+                Ok(What::Gone) => Change::Gone,
+                Ok(_) => written(&connection, &key).await,
+                Err(_) => Change::Doubt,
+            }
+        });
+        Ok(Some(Watched { bytes, change }))
+    }
+
+    pub(super) async fn watch_line(&self, line: Line) -> Result<WatchedLine> {
+        let path = self.layout.line(&line)?;
+        let connection = self.sessions.any().await?.connection().await?;
+        let told = connection.watches().children(&path);
+        let list = Request::GetChildren { path: path.clone(), watch: true };
+        let answer = only(ask_on(&connection, vec![list]).await?)?;
+        // Nobody tells of a path that is not there: it has to be looked for.
+        let told = answer.result.is_ok().then_some(told);
+        if told.is_none() {
+            connection.watches().forget(&path);
+        }
+        let line = self.layout.entries(line.part, &path, &children(answer)?);
+        let change = Box::pin(async move {
+            if let Some(told) = told {
+                let _ = told.await;
+            }
+        });
+        Ok(WatchedLine { line, change })
+    }
+
+    pub(super) async fn names(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+        after: Option<Name>,
+        most: usize,
+    ) -> Result<(Vec<Name>, bool)> {
+        let path = self.layout.names_of(&namespace)?;
+        let list = Request::GetChildren { path, watch: false };
+        let all = children(only(self.ask_now(vec![list]).await?)?)?;
+        let names = all.iter().filter_map(|segment| unescape(&namespace, segment));
+        let mut names: Vec<_> = names
+            .filter(|name| name.as_str().starts_with(&*prefix))
+            .filter(|name| after.as_ref().is_none_or(|after| name > after))
+            .collect();
+        names.sort();
+        let more = names.len() > most;
+        names.truncate(most);
+        Ok((names, more))
+    }
+}
+
+/// What was written over a node.
+async fn written(connection: &Connection, key: &str) -> Change {
+    match get(connection, key, false).await {
+        Ok(Some((bytes, _))) => Change::Written(bytes),
+        Ok(None) => Change::Gone,
+        Err(_) => Change::Doubt,
+    }
+}
+
+async fn get(
+    connection: &Connection,
+    key: &str,
+    watch: bool,
+) -> Result<Option<(Vec<u8>, super::wire::Stat)>> {
+    let look = Request::GetData { path: key.to_owned(), watch };
+    data(only(ask_on(connection, vec![look]).await?)?)
+}

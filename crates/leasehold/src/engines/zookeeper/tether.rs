@@ -1,0 +1,307 @@
+//! One session and the connection it is on, made again when it breaks: on any
+//! server, until one says that the session is over.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tokio::io::AsyncWriteExt;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use super::connection::{Connection, within};
+use super::dial::{Boxed, dial, frame};
+use super::fault;
+use super::mood::Moods;
+use super::pulse::Pulse;
+use super::settings::{Server, Settings};
+use super::wall::Wall;
+use super::wire::{Greeting, Hello, Request};
+use crate::clock::{Clock, Moment};
+use crate::engines::consensus::Session;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The first pause before all servers are tried again, and the longest.
+const PAUSE: Duration = Duration::from_millis(20);
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// How far apart signs of life are at most. What is certain of a session is less
+/// by this much.
+const GAP: Duration = Duration::from_secs(2);
+
+/// What all connections of a client have in common.
+pub(super) struct Terms {
+    pub(super) settings: Settings,
+    pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) clock: Clock,
+    pub(super) home: Handle,
+    /// The newest change that this client knows of.
+    pub(super) newest: Arc<AtomicI64>,
+    pub(super) moods: Moods,
+    pub(super) wall: Wall,
+}
+
+impl Terms {
+    /// Says hello to the servers in random order, until one answers.
+    pub(super) async fn greet(&self, hello: Hello) -> Result<Met> {
+        let mut servers: Vec<&Server> = self.settings.servers.iter().collect();
+        fastrand::shuffle(&mut servers);
+        let share = self.settings.connect / u32::try_from(servers.len()).unwrap_or(u32::MAX);
+        let mut last = fault::away("no server was asked");
+        for server in servers {
+            match within(&self.clock, share, self.meet(server, hello)).await {
+                Some(Ok(met)) => return Ok(met),
+                Some(Err(error)) => last = error,
+                None => last = fault::away("cannot connect in time").with("server", server),
+            }
+        }
+        Err(last)
+    }
+
+    /// The shortest time-out that the servers give, learned from a session that
+    /// nobody uses.
+    pub(super) async fn probe(&self) -> Result<Duration> {
+        let met = self.greet(new_session(Duration::from_millis(1))).await?;
+        let shortest = met.timeout();
+        // Otherwise it ends by itself, soon.
+        let _ = within(&self.clock, self.settings.timeout, leave(met.stream)).await;
+        Ok(shortest)
+    }
+
+    async fn meet(&self, server: &Server, hello: Hello) -> Result<Met> {
+        let seen = self.newest.load(Ordering::Relaxed);
+        let sent_at = self.clock.now();
+        let login = self.settings.digest.as_deref();
+        let (stream, greeting) =
+            dial(server, self.tls.as_ref(), Hello { seen, ..hello }, login).await?;
+        Ok(Met { stream, greeting, sent_at })
+    }
+}
+
+/// Ends a session that has just begun.
+async fn leave(mut stream: Boxed) -> std::io::Result<()> {
+    stream.write_all(&Request::Close.frame(1)).await?;
+    stream.flush().await?;
+    frame(&mut stream).await.map(drop)
+}
+
+/// A server that has greeted us.
+pub(super) struct Met {
+    pub(super) stream: Boxed,
+    pub(super) greeting: Greeting,
+    /// When we said hello.
+    sent_at: Moment,
+}
+
+impl Met {
+    /// How long the session outlives its last sign of life.
+    pub(super) fn timeout(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.greeting.timeout).unwrap_or_default())
+    }
+
+    const fn is_over(&self) -> bool {
+        self.greeting.timeout <= 0
+    }
+}
+
+/// Asks for a session that nobody has yet.
+pub(super) fn new_session(timeout: Duration) -> Hello {
+    let timeout = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX).max(1);
+    Hello { seen: 0, timeout, session: 0, password: [0; 16] }
+}
+
+/// A session with its connection. Ends with its value.
+#[derive(Debug)]
+pub(super) struct Tether {
+    session: Arc<Session>,
+    /// The time-out that was asked for, and the one the server gave.
+    pub(super) asked: Duration,
+    pub(super) timeout: Duration,
+    place: Arc<watch::Sender<Place>>,
+    clock: Clock,
+    patience: Duration,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+enum Place {
+    On(Connection),
+    /// With the reason why the last attempt failed, once there was one.
+    Off(Option<Error>),
+    Over,
+}
+
+impl Drop for Tether {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Tether {
+    /// A session of this time-out, on whichever server answers first. `shortest`
+    /// is the least that servers give: two ticks.
+    pub(super) async fn open(
+        terms: &Arc<Terms>,
+        asked: Duration,
+        shortest: Duration,
+    ) -> Result<Self> {
+        let met = terms.greet(new_session(asked)).await?;
+        let (timeout, greeting) = (met.timeout(), met.greeting);
+        // The servers tell the leader of us every half tick.
+        let (lag, gap) = (shortest / 4, (timeout / 8).min(GAP));
+        let id = u64::from_be_bytes(greeting.session.to_be_bytes());
+        let ttl = timeout.saturating_sub(Pulse::cost(lag, gap));
+        let session = Arc::new(Session::new(id, ttl, met.sent_at));
+        let keeper = Keeper {
+            terms: Arc::clone(terms),
+            session: Arc::clone(&session),
+            greeting,
+            timeout,
+            lag,
+            gap,
+            place: Arc::new(watch::Sender::new(Place::Off(None))),
+        };
+        let place = Arc::clone(&keeper.place);
+        let first = keeper.settle(met);
+        let task = terms.home.spawn(keeper.keep(first)).abort_handle();
+        let (clock, patience) = (terms.clock.clone(), terms.settings.timeout);
+        Ok(Self { session, asked, timeout, place, clock, patience, task })
+    }
+
+    pub(super) const fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The id of the session, as servers write it.
+    pub(super) fn id(&self) -> i64 {
+        i64::from_be_bytes(self.session.id().to_be_bytes())
+    }
+
+    /// Whether the session is known to live and has a connection.
+    pub(super) fn is_up(&self) -> bool {
+        matches!(&*self.place.borrow(), Place::On(connection) if !connection.is_gone())
+    }
+
+    /// The connection, once there is one, within the request time-out.
+    pub(super) async fn connection(&self) -> Result<Connection> {
+        let found = within(&self.clock, self.patience, self.next()).await;
+        found.unwrap_or_else(|| {
+            let error = fault::away("the connection is not back yet");
+            Err(match &*self.place.borrow() {
+                Place::Off(Some(why)) => error.caused_by(why),
+                _ => error,
+            })
+        })
+    }
+
+    async fn next(&self) -> Result<Connection> {
+        let mut place = self.place.subscribe();
+        loop {
+            match &*place.borrow_and_update() {
+                Place::On(connection) if !connection.is_gone() => return Ok(connection.clone()),
+                Place::Off(Some(why)) if why.kind() == ErrorKind::Denied => {
+                    return Err(why.clone());
+                }
+                Place::Over => return Err(fault::over()),
+                _ => {}
+            }
+            place.changed().await.map_err(|_| fault::over())?;
+        }
+    }
+
+    /// Ends the session, with everything that lives on it.
+    pub(super) async fn close(&self) {
+        self.task.abort();
+        let place = self.place.send_replace(Place::Over);
+        self.session.end();
+        if let Place::On(connection) = place {
+            // If nobody answers, the server ends it after its time-out.
+            let _ = connection.ask(vec![Request::Close]).await;
+            connection.cut();
+        }
+    }
+}
+
+/// The task behind a tether.
+struct Keeper {
+    terms: Arc<Terms>,
+    session: Arc<Session>,
+    greeting: Greeting,
+    timeout: Duration,
+    lag: Duration,
+    gap: Duration,
+    place: Arc<watch::Sender<Place>>,
+}
+
+impl Keeper {
+    async fn keep(self, mut connection: Connection) {
+        loop {
+            self.attend(&connection).await;
+            connection.cut();
+            self.place.send_replace(Place::Off(None));
+            self.terms.moods.set(self.session.id(), false);
+            match self.attach().await {
+                Some(met) => connection = self.settle(met),
+                None => break,
+            }
+        }
+        self.session.end();
+        self.place.send_replace(Place::Over);
+        self.terms.moods.over(self.session.id());
+    }
+
+    /// Takes a server that knows our session.
+    fn settle(&self, met: Met) -> Connection {
+        self.terms.wall.forget();
+        let pulse = Pulse::new(&self.session, self.lag, self.gap, met.sent_at);
+        let Terms { clock, home, newest, settings, .. } = &*self.terms;
+        let connection =
+            Connection::start(met.stream, pulse, newest, clock, settings.timeout, home);
+        self.place.send_replace(Place::On(connection.clone()));
+        self.terms.moods.set(self.session.id(), true);
+        connection
+    }
+
+    /// Shows signs of life until the connection ends, or the server owes us an
+    /// answer for too long.
+    async fn attend(&self, connection: &Connection) {
+        let clock = &self.terms.clock;
+        let mut asked = self.session.proven();
+        loop {
+            let now = clock.now();
+            if connection.owed_since().is_some_and(|since| now.since(since) > self.timeout / 2) {
+                return;
+            }
+            // A little early, since timers are late.
+            let next = connection.ping(self.gap * 3 / 4);
+            asked = asked.max(self.session.proven());
+            if now.since(asked) >= self.timeout / 3 {
+                connection.ask_for_proof();
+                asked = now;
+            }
+            tokio::select! {
+                () = connection.gone() => return,
+                () = clock.sleep_until(next) => {}
+            }
+        }
+    }
+
+    /// Until a server knows our session, or says that it is over.
+    async fn attach(&self) -> Option<Met> {
+        let Greeting { session, password, timeout } = self.greeting;
+        let hello = Hello { seen: 0, timeout, session, password };
+        let mut pause = PAUSE;
+        loop {
+            match self.terms.greet(hello).await {
+                Ok(met) if met.is_over() => return None,
+                Ok(met) => return Some(met),
+                Err(why) => self.place.send_replace(Place::Off(Some(why))),
+            };
+            let jitter = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+            self.terms.clock.sleep_until(self.terms.clock.now().after(jitter)).await;
+            pause = (pause * 2).min(LONGEST);
+        }
+    }
+}

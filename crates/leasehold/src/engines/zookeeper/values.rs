@@ -1,0 +1,357 @@
+//! Values: loading, writing, listing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::changes::failed;
+use super::client::{Client, ask, children, data, only};
+use super::connection::Answer;
+use super::fault;
+use super::layout::unescape;
+use super::lines::version;
+use super::stored::{GRACE_MILLIS, Stored, mark, packed, stamped};
+use super::tether::Tether;
+use super::wall::millis;
+use super::wire::{Body, Code, Node, Request};
+use crate::engines::consensus::{If, Life, Value};
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+/// How often a write that others get in the way of is tried.
+const ATTEMPTS: usize = 100;
+/// How far what we know of the leader's clock may be off.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// What became of a write.
+enum Written {
+    Done(u64),
+    /// The entry that it depends on is gone.
+    Unguarded,
+    /// Something else is there than was expected.
+    Conflict,
+    /// Nothing is above it.
+    Rootless,
+}
+
+impl Client {
+    pub(super) async fn load(&self, name: Name) -> Result<Option<Value>> {
+        let stored = self.stored(&self.layout.value(&name)).await?;
+        self.there(&self.layout.value(&name), stored).await
+    }
+
+    /// What lies in a node.
+    pub(super) async fn stored(&self, path: &str) -> Result<Option<Stored>> {
+        let look = Request::GetData { path: path.to_owned(), watch: false };
+        let found = data(only(self.ask_now(vec![look]).await?)?)?;
+        Ok(found.map(|(bytes, stat)| Stored::read(bytes, stat)))
+    }
+
+    /// What of it counts. Whoever meets what does not clears it away.
+    pub(super) async fn there(&self, path: &str, stored: Option<Stored>) -> Result<Option<Value>> {
+        let Some(stored) = stored else { return Ok(None) };
+        if !stored.is_timed() && !stored.is_mark() {
+            return Ok(Some(stored.value()));
+        }
+        let now = self.wall_clock().await?;
+        if stored.is_there(now) {
+            return Ok(Some(stored.value()));
+        }
+        if !stored.is_mark() || stored.is_old_mark(now) {
+            self.chores.add(self.terms.clock.now(), path);
+        }
+        Ok(None)
+    }
+
+    /// Clears away what lies in a node, if its time has come.
+    pub(super) async fn tidy(&self, path: String) -> Result<()> {
+        let Some(stored) = self.stored(&path).await? else { return Ok(()) };
+        let (now, version) = (self.wall_clock().await?, stored.stat.version);
+        let (clock, left) = (&self.terms.clock, stored.until.saturating_sub(now));
+        let write = match &stored {
+            stored if stored.is_old_mark(now) => Request::Delete { path: path.clone(), version },
+            stored if stored.is_timed() && left <= 0 => {
+                self.chores.add(clock.now().after(grace()), &path);
+                Request::SetData { path: path.clone(), data: mark(now), version }
+            }
+            // The clocks differ a little, or it was written again meanwhile.
+            stored if stored.is_timed() => {
+                let left = Duration::from_millis(left.unsigned_abs());
+                self.chores.add(clock.now().after(left.min(grace())), &path);
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        // If somebody was faster, it is theirs to look after.
+        self.ask(vec![write]).await.map(drop)
+    }
+
+    /// The leader's clock, in milliseconds since 1970.
+    pub(super) async fn wall_clock(&self) -> Result<i64> {
+        let now = self.terms.clock.now();
+        if let Some(shown) = self.terms.wall.shows(now) {
+            return Ok(shown);
+        }
+        let path = self.layout.clock();
+        for _ in 0..ATTEMPTS {
+            let tether = self.sessions.any().await?;
+            let write = Request::SetData { path: path.clone(), data: vec![], version: -1 };
+            match only(ask(&tether, vec![write]).await?)?.result {
+                Ok(Body::Known(stat)) => {
+                    self.terms.wall.learn(now, stat.changed_at);
+                    return Ok(stat.changed_at);
+                }
+                Err(Code::NO_NODE) => self.make_above(&tether, &format!("{path}/")).await?,
+                Ok(_) => return Err(fault::misfit()),
+                Err(code) => return Err(fault::refused(code)),
+            }
+        }
+        Err(fault::away("the path of the records is removed as often as it is made"))
+    }
+
+    pub(super) async fn store(
+        &self,
+        name: Name,
+        condition: If,
+        bytes: Option<Vec<u8>>,
+        life: Life,
+        guard: Option<Arc<str>>,
+    ) -> Result<Option<u64>> {
+        let path = self.layout.value(&name);
+        let tether = self.carrier(&life).await?;
+        for _ in 0..ATTEMPTS {
+            let Some(steps) = self.plan(&path, condition, bytes.as_deref(), &life).await? else {
+                return Ok(None);
+            };
+            match self.write(&tether, steps, guard.as_ref()).await? {
+                Written::Done(version) => {
+                    self.look_after(&path, &life, bytes.is_none());
+                    return Ok(Some(version));
+                }
+                Written::Unguarded => return Ok(None),
+                Written::Rootless => self.make_above(&tether, &path).await?,
+                Written::Conflict if matches!(condition, If::Stamp(_)) => return Ok(None),
+                Written::Conflict => {}
+            }
+        }
+        Err(fault::away("others write the same value all the time; try again"))
+    }
+
+    /// What goes with a session is written by it.
+    pub(super) async fn carrier(&self, life: &Life) -> Result<Arc<Tether>> {
+        match life {
+            Life::Session(session) => self.sessions.of(session),
+            _ => self.sessions.any().await,
+        }
+    }
+
+    /// The requests that write a value, or put a mark in its place; `None` if the
+    /// condition does not hold.
+    async fn plan(
+        &self,
+        path: &str,
+        condition: If,
+        bytes: Option<&[u8]>,
+        life: &Life,
+    ) -> Result<Option<Vec<Request>>> {
+        let Some(bytes) = bytes else { return self.plan_removal(path, condition).await };
+        let simple = matches!(life, Life::Forever | Life::For(_));
+        if let If::Stamp(stamp) = condition
+            && let (version, false) = stamped(stamp)
+            && simple
+        {
+            let data = packed(self.until(life, None).await?, bytes);
+            return Ok(Some(vec![Request::SetData { path: path.to_owned(), data, version }]));
+        }
+        let (found, alive) = self.seen(path).await?;
+        let holds = match condition {
+            If::Any => true,
+            If::Absent => alive.is_none(),
+            If::Stamp(stamp) => alive.as_ref().is_some_and(|value| value.stamp == stamp),
+        };
+        if !holds {
+            return Ok(None);
+        }
+        self.over(path, found, alive.is_some(), bytes, life).await.map(Some)
+    }
+
+    /// The requests that write a value, whatever is there.
+    pub(super) async fn writing(
+        &self,
+        path: &str,
+        bytes: &[u8],
+        life: &Life,
+    ) -> Result<Vec<Request>> {
+        let (found, alive) = self.seen(path).await?;
+        self.over(path, found, alive.is_some(), bytes, life).await
+    }
+
+    /// What lies in a node, and what of it counts.
+    async fn seen(&self, path: &str) -> Result<(Option<Stored>, Option<Value>)> {
+        let found = self.stored(path).await?;
+        let alive = self.there(path, found.clone()).await?;
+        Ok((found, alive))
+    }
+
+    /// The requests that write over what was found.
+    async fn over(
+        &self,
+        path: &str,
+        found: Option<Stored>,
+        alive: bool,
+        bytes: &[u8],
+        life: &Life,
+    ) -> Result<Vec<Request>> {
+        let kept = found.as_ref().filter(|_| alive);
+        let until = self.until(life, kept).await?;
+        let owner = match life {
+            Life::Session(session) => i64::from_be_bytes(session.id().to_be_bytes()),
+            Life::Keep => kept.map_or(0, |kept| kept.stat.owner),
+            Life::Forever | Life::For(_) => 0,
+        };
+        Ok(self.put(path, found.as_ref(), packed(until, bytes), owner))
+    }
+
+    /// Until when a value is there.
+    async fn until(&self, life: &Life, kept: Option<&Stored>) -> Result<i64> {
+        match life {
+            Life::Forever | Life::Session(_) => Ok(0),
+            Life::Keep => Ok(kept.map_or(0, |kept| kept.until.max(0))),
+            Life::For(span) => Ok(self.wall_clock().await?.saturating_add(millis(*span))),
+        }
+    }
+
+    /// Writes over what was found, or in its place if it belongs to another
+    /// session.
+    fn put(&self, path: &str, found: Option<&Stored>, data: Vec<u8>, owner: i64) -> Vec<Request> {
+        let path = path.to_owned();
+        let node = if owner == 0 { Node::Persistent } else { Node::Ephemeral };
+        match found.map(|found| found.stat) {
+            None => vec![self.create(path, data, node)],
+            Some(stat) if stat.owner == owner => {
+                vec![Request::SetData { path, data, version: stat.version }]
+            }
+            Some(stat) => {
+                let delete = Request::Delete { path: path.clone(), version: stat.version };
+                vec![delete, self.create(path, data, node)]
+            }
+        }
+    }
+
+    async fn plan_removal(&self, path: &str, condition: If) -> Result<Option<Vec<Request>>> {
+        let version = match condition {
+            If::Stamp(stamp) => Some(stamped(stamp).0),
+            If::Any | If::Absent => {
+                let found = self.stored(path).await?;
+                let version = found.as_ref().map(|found| found.stat.version);
+                let alive = self.there(path, found).await?.is_some();
+                if alive && condition == If::Absent {
+                    return Ok(None);
+                }
+                version.filter(|_| alive)
+            }
+        };
+        let Some(version) = version else { return Ok(Some(Vec::new())) };
+        let data = mark(self.wall_clock().await?);
+        Ok(Some(vec![Request::SetData { path: path.to_owned(), data, version }]))
+    }
+
+    async fn write(
+        &self,
+        tether: &Tether,
+        mut steps: Vec<Request>,
+        guard: Option<&Arc<str>>,
+    ) -> Result<Written> {
+        let guarded = guard.is_some();
+        if let Some(key) = guard {
+            steps.insert(0, Request::Check { path: key.to_string() });
+        }
+        if steps.is_empty() {
+            // There is nothing to remove; but since when?
+            steps.push(Request::Sync);
+        }
+        let creates = steps.last().is_some_and(|last| matches!(last, Request::Create { .. }));
+        let last = steps.len() - 1;
+        let alone = last == 0 && !guarded;
+        let request = if alone { steps.remove(0) } else { Request::Multi(steps) };
+        let sent_at = self.terms.clock.now();
+        let answer = only(ask(tether, vec![request]).await?)?;
+        self.learn_clock(sent_at, &answer);
+        let zxid = answer.zxid;
+        match failure(answer)? {
+            None => Ok(Written::Done(version(zxid))),
+            Some((0, Code::NO_NODE)) if guarded => Ok(Written::Unguarded),
+            Some((at, Code::NO_NODE)) if creates && at == last => Ok(Written::Rootless),
+            Some((_, Code::NO_NODE | Code::BAD_VERSION | Code::NODE_EXISTS)) => {
+                Ok(Written::Conflict)
+            }
+            Some((_, code)) => Err(fault::refused(code)),
+        }
+    }
+
+    fn learn_clock(&self, sent_at: crate::clock::Moment, answer: &Answer) {
+        if let Ok(Body::Known(stat) | Body::Made(_, stat)) = &answer.result {
+            self.terms.wall.learn(sent_at, stat.changed_at);
+        }
+    }
+
+    /// Sees to it that a value goes when its time is up, and a mark when it is old.
+    pub(super) fn look_after(&self, path: &str, life: &Life, removed: bool) {
+        let span = match life {
+            _ if removed => grace(),
+            Life::For(span) => *span,
+            _ => return,
+        };
+        self.chores.add(self.terms.clock.now().after(span), path);
+    }
+
+    pub(super) async fn scan(
+        &self,
+        namespace: Namespace,
+        prefix: Arc<str>,
+        from: Arc<str>,
+        most: usize,
+    ) -> Result<(Vec<(Name, Value)>, bool)> {
+        let path = self.layout.values_of(&namespace);
+        let list = Request::GetChildren { path: path.clone(), watch: false };
+        let segments = children(only(self.ask_now(vec![list]).await?)?)?;
+        let names = segments.iter().filter_map(|segment| unescape(&namespace, segment));
+        let wanted = |name: &Name| name.as_str().starts_with(&*prefix) && name.as_str() >= &*from;
+        let mut names: Vec<_> = names.filter(wanted).collect();
+        names.sort();
+        let mut found = Vec::new();
+        let mut rest = names.chunks(most.max(1));
+        while found.is_empty()
+            && let Some(chunk) = rest.next()
+        {
+            found = self.load_all(chunk).await?;
+        }
+        Ok((found, rest.next().is_some()))
+    }
+
+    async fn load_all(&self, names: &[Name]) -> Result<Vec<(Name, Value)>> {
+        let path = |name| self.layout.value(name);
+        let look = |name| Request::GetData { path: path(name), watch: false };
+        let answers = self.ask(names.iter().map(look).collect()).await?;
+        let mut found = Vec::new();
+        for (name, answer) in names.iter().zip(answers) {
+            let stored = data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat));
+            if let Some(value) = self.there(&path(name), stored).await? {
+                found.push((name.clone(), value));
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn grace() -> Duration {
+    Duration::from_millis(GRACE_MILLIS.unsigned_abs()) + SLACK
+}
+
+/// The step that failed, of one or of many.
+fn failure(answer: Answer) -> Result<Option<(usize, Code)>> {
+    match answer.result {
+        Ok(Body::Steps(_)) => failed(answer),
+        Ok(_) => Ok(None),
+        Err(code) => Ok(Some((0, code))),
+    }
+}
