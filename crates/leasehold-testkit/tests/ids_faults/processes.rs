@@ -43,9 +43,8 @@ fn disturbed(number: usize, mut orders: Orders) -> Orders {
 #[test]
 fn fifty_at_once_make_no_id_twice_whatever_is_done_to_them() {
     let (server, folder) = (Server::redis().expect("redis"), TempDir::new().expect("a folder"));
-    let start = |number| {
-        Maker::start(disturbed(number, orders(&server.url(), folder.path(), number)))
-    };
+    let start =
+        |number| Maker::start(disturbed(number, orders(&server.url(), folder.path(), number)));
     let mut makers: Vec<Maker> = (0..COUNT).map(start).collect();
     makers.iter().for_each(Maker::has_begun);
     // Some die, and are started again with the clock behind.
