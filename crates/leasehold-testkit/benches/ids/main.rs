@@ -8,17 +8,20 @@
 mod burst;
 mod cap;
 mod measure;
+mod refill;
 mod segment;
 mod text;
 
 fn main() {
     let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    let parts: [(&str, fn()); 5] = [
+    let parts: [(&str, fn()); 6] = [
+        // First: a clock of ferroid ticks for ever.
+        ("idle", cap::idle),
         ("segment", segment::report),
         ("burst", burst::report),
         ("cap", cap::report),
         ("text", text::report),
-        ("idle", cap::idle),
+        ("refill", refill::report),
     ];
     for (name, report) in parts {
         if chosen.is_empty() || chosen.iter().any(|word| name.contains(word.as_str())) {

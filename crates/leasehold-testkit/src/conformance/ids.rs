@@ -25,6 +25,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(workers_of_all_clients_differ_and_so_do_their_ids),
         check!(a_worker_number_is_kept_over_a_restart_if_it_is_free),
         check!(a_number_that_is_held_is_not_given_again),
+        check!(numbers_come_and_go_without_overlap),
         check!(a_restart_with_the_clock_behind_repeats_nothing),
         check!(steps_of_the_clock_repeat_nothing),
         check!(a_lost_lease_stops_the_generator).of_known_leases(),
@@ -238,6 +239,26 @@ async fn a_number_that_is_held_is_not_given_again(store: Store) -> Outcome {
     ensure!(refused.kind() == ErrorKind::Unavailable, "{refused:?}");
     held.next().await?;
     Ok(())
+}
+
+async fn numbers_come_and_go_without_overlap(store: Store) -> Outcome {
+    drop(client!(store));
+    let mut tasks = JoinSet::new();
+    for client in store.open_many(3).await? {
+        tasks.spawn(async move {
+            let mut made = Vec::new();
+            for _ in 0..15 {
+                // Four numbers for three: one is always free.
+                let ids = client.ids("t").snowflake().layout(Layout::new(41, 2, 12));
+                let ids = ids.open().await?;
+                made.push(many(&ids, 50).await?);
+                ids.close().await?;
+            }
+            Ok::<_, Error>(made)
+        });
+    }
+    let lists = tasks.join_all().await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    unique(&lists.concat())
 }
 
 async fn a_restart_with_the_clock_behind_repeats_nothing(store: Store) -> Outcome {
