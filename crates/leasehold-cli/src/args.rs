@@ -2,6 +2,7 @@
 
 mod bench;
 mod doctor;
+mod id;
 mod inner;
 mod once;
 mod pages;
@@ -17,6 +18,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use self::bench::Bench;
 pub(crate) use self::doctor::Doctor;
+pub(crate) use self::id::{
+    Decode, Id, Kind as IdKind, Many, Segment as IdSegment, Snowflake as IdSnowflake,
+};
 pub(crate) use self::inner::{Inner, PEER, Peer, START, Start};
 pub(crate) use self::once::{Issue, Once, Redeem, Terms, Token, TokenAction};
 pub(crate) use self::pages::{Completions, Man};
@@ -34,6 +38,7 @@ Examples:
   leasehold show nightly                          all about one name
   leasehold watch                                 the same, live
   leasehold doctor                                is the engine well?
+  leasehold id segment orders                     the next number, without a gap
 
 Exit codes:
     0  done
@@ -94,7 +99,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// Print JSON (ls, show, evict, watch, doctor, bench)
+    /// Print JSON (ls, show, evict, watch, doctor, bench, id)
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 }
@@ -110,6 +115,7 @@ pub(crate) enum Command {
     Token(Box<Token>),
     Doctor(Doctor),
     Bench(Bench),
+    Id(Id),
     Schema(Schema),
     Completions(Completions),
     Man(Man),

@@ -3,6 +3,7 @@
 
 mod bench;
 mod doctor;
+mod id;
 mod inspect;
 mod loss;
 mod modes;

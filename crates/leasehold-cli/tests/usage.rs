@@ -47,8 +47,19 @@ fn bad_values_say_what_is_right() {
 fn help_and_version_go_to_standard_output() {
     let world = World::new();
     assert!(world.leasehold(&["--version"]).stdout().starts_with("leasehold 0."));
-    let commands =
-        ["run", "ls", "show", "evict", "watch", "doctor", "bench", "schema", "completions", "man"];
+    let commands = [
+        "run",
+        "ls",
+        "show",
+        "evict",
+        "watch",
+        "doctor",
+        "bench",
+        "id",
+        "schema",
+        "completions",
+        "man",
+    ];
     for command in commands.map(|it| vec![it]).into_iter().chain([vec![]]) {
         for help in ["-h", "--help"] {
             let text = world.leasehold(&[&command[..], &[help]].concat()).stdout();

@@ -52,6 +52,8 @@ mod bound;
 mod call;
 mod connection;
 mod guard;
+#[cfg(feature = "ids")]
+mod ids;
 mod locks;
 mod mutex;
 mod patience;

@@ -5,6 +5,9 @@
 //! know it at its first look after waking; the usual monotonic clock would
 //! tell it that no time has passed.
 
+#[cfg(feature = "ids")]
+pub(crate) mod wall;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -152,6 +155,13 @@ async fn sleep_in_naps(moment: Moment) {
         }
         tokio::time::sleep(left.min(NAP)).await;
     }
+}
+
+/// Blocks this thread.
+#[cfg(feature = "ids")]
+#[expect(clippy::disallowed_methods, reason = "the one place that sleeps")]
+pub(crate) fn block_for(span: Duration) {
+    std::thread::sleep(span);
 }
 
 /// Microseconds since 1970 by the wall clock: for fences that must not go back

@@ -307,6 +307,12 @@ impl Guard {
         Arc::ptr_eq(&self._client, client)
     }
 
+    /// What is known of the lease, for a task that must not keep it alive.
+    #[cfg(feature = "ids")]
+    pub(crate) fn known(&self) -> Arc<Hold> {
+        Arc::clone(self.hold())
+    }
+
     const fn hold(&self) -> &Arc<Hold> {
         &self.tenancy.hold
     }

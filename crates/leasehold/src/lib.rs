@@ -50,6 +50,8 @@ pub use name::{NAME_MAX, NAMESPACE_MAX, Name, Namespace};
 pub use open::{Opening, open};
 pub use recipes::all::{All, Guards, LockAll};
 pub use recipes::asker::Lock;
+#[cfg(feature = "ids")]
+pub use recipes::ids;
 pub use recipes::mutex::Mutex;
 #[cfg(feature = "records")]
 pub use recipes::record::{Record, Swap, Versioned};
@@ -85,6 +87,9 @@ mod guide {
     #[cfg(feature = "once")]
     #[doc = include_str!("../../../docs/guide/idempotency.md")]
     struct Idempotency;
+    #[cfg(feature = "ids")]
+    #[doc = include_str!("../../../docs/guide/ids.md")]
+    struct Ids;
     #[doc = include_str!("../../../docs/guide/many-names.md")]
     struct ManyNames;
     #[doc = include_str!("../../../docs/guide/observability.md")]

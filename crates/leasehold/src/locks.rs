@@ -11,7 +11,7 @@ use crate::clock::Moment;
 use crate::clock::{Clock, TestClock};
 use crate::connection::ConnectionEvents;
 use crate::core::Core;
-#[cfg(feature = "records")]
+#[cfg(any(feature = "records", feature = "ids"))]
 use crate::engine::Records;
 use crate::engine::{
     Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
@@ -22,6 +22,8 @@ use crate::fence::Sequencer;
 use crate::guard::Guard;
 use crate::name::{Name, Namespace};
 use crate::parcel::Errand;
+#[cfg(feature = "ids")]
+use crate::parcel::run_apart;
 
 /// The handle on an engine; cheap to clone, makes everything else.
 ///
@@ -290,7 +292,7 @@ impl Locks {
     }
 
     /// The engine's records, if it has them.
-    #[cfg(feature = "records")]
+    #[cfg(any(feature = "records", feature = "ids"))]
     pub(crate) fn shelf(&self) -> Result<&dyn Records> {
         self.client.core.engine.records().ok_or_else(|| {
             let scheme = self.profile().scheme;
@@ -300,9 +302,26 @@ impl Locks {
     }
 
     /// Runs a task on home until it ends by itself.
-    #[cfg(feature = "records")]
+    #[cfg(any(feature = "records", feature = "ids"))]
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.client.core.home.spawn(task);
+    }
+
+    /// Runs a task that the end of the client waits for, a second at most.
+    #[cfg(feature = "ids")]
+    pub(crate) fn finish(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let counted = self.client.core.errands.begin();
+        let task = async move {
+            task.await;
+            drop(counted);
+        };
+        run_apart(&self.client.core.home, Box::pin(task));
+    }
+
+    /// What becomes of the client, for those who look on.
+    #[cfg(feature = "ids")]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.client.core
     }
 
     /// Whether a guard's lease is on this engine.

@@ -99,6 +99,15 @@ sights! {
     converted(hold: &Hold, from: Mode);
     /// The connection to the engine has changed.
     connection(state: ConnectionState);
+    /// A number of ids is below one that was handed out before: it was jumped.
+    #[cfg(feature = "ids")]
+    ids_went_back(name: &Name, seen: u64, found: u64);
+    /// Ids could not be fetched.
+    #[cfg(feature = "ids")]
+    ids_not_filled(name: &Name, error: &Error);
+    /// Less than a year is left until the time of the ids ends.
+    #[cfg(feature = "ids")]
+    ids_end_soon(name: &Name, days: u64);
 }
 
 impl Observer {

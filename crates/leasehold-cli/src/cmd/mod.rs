@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod doctor;
 mod evict;
+mod id;
 mod ls;
 mod once;
 mod pages;
@@ -25,6 +26,7 @@ pub(crate) async fn obey(global: &Global, command: Command) -> Result<u8, Failur
         Command::Watch(args) => watch::watch(global, &args).await,
         Command::Doctor(_) => doctor::doctor(global).await,
         Command::Bench(args) => bench::bench(global, &args).await,
+        Command::Id(args) => id::id(global, &args).await.map(|()| 0),
         Command::Schema(args) => schema::schema(&args).map(|()| 0),
         Command::Completions(args) => pages::completions(&args).map(|()| 0),
         Command::Man(args) => pages::man(&args).map(|()| 0),

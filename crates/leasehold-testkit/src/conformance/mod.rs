@@ -21,6 +21,7 @@
 //! | `verbs`, `modes` | the contract, straight on the engine |
 //! | `records` | versioned values, where an engine keeps them |
 //! | `once` | work that is done once for each key |
+//! | `ids` | ids that are unique over all clients |
 //! | `replies` | replies that are lost |
 //! | `cancel` | futures dropped at every point |
 //! | `residue` | what is left: nothing |
@@ -35,6 +36,7 @@ mod exclusion;
 mod expiry;
 mod fenced;
 mod fences;
+mod ids;
 mod limits;
 mod loss;
 mod modes;
@@ -90,6 +92,7 @@ pub fn checks() -> Vec<Check> {
         modes::checks(),
         records::checks(),
         once::checks(),
+        ids::checks(),
         replies::checks(),
         cancel::checks(),
         residue::checks(),

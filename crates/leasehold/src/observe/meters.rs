@@ -20,6 +20,12 @@ const TIMEOUTS: &str = "leasehold_timeouts_total";
 const LOSSES: &str = "leasehold_losses_total";
 const FAILED: &str = "leasehold_renewals_failed_total";
 const HELD: &str = "leasehold_held";
+#[cfg(feature = "ids")]
+const BACK: &str = "leasehold_ids_went_back_total";
+#[cfg(feature = "ids")]
+const NOT_FILLED: &str = "leasehold_ids_not_filled_total";
+#[cfg(feature = "ids")]
+const DAYS: &str = "leasehold_ids_days_left";
 
 /// The label `mode`: a kind, without how many permits.
 const KINDS: [&str; 4] = ["exclusive", "read", "write", "permits"];
@@ -133,5 +139,21 @@ impl Witness for Meters {
     fn converted(&self, hold: &Hold, from: Mode) {
         self.of(from).held.decrement(1);
         self.of(hold.mode()).held.increment(1);
+    }
+
+    // These are rare enough to be looked up each time.
+    #[cfg(feature = "ids")]
+    fn ids_went_back(&self, _: &Name, _: u64, _: u64) {
+        counter!(BACK).increment(1);
+    }
+
+    #[cfg(feature = "ids")]
+    fn ids_not_filled(&self, _: &Name, _: &Error) {
+        counter!(NOT_FILLED).increment(1);
+    }
+
+    #[cfg(feature = "ids")]
+    fn ids_end_soon(&self, _: &Name, days: u64) {
+        gauge!(DAYS).set(days as f64);
     }
 }

@@ -147,4 +147,22 @@ impl Witness for Tracer {
             ConnectionState::Lost => tracing::warn!(target: TARGET, engine, "connection lost"),
         }
     }
+
+    #[cfg(feature = "ids")]
+    fn ids_went_back(&self, name: &Name, seen: u64, found: u64) {
+        let engine = self.scheme;
+        tracing::error!(target: TARGET, engine, %name, seen, found, "the engine's ids went back");
+    }
+
+    #[cfg(feature = "ids")]
+    fn ids_not_filled(&self, name: &Name, error: &Error) {
+        let engine = self.scheme;
+        tracing::warn!(target: TARGET, engine, %name, %error, "ids could not be fetched");
+    }
+
+    #[cfg(feature = "ids")]
+    fn ids_end_soon(&self, name: &Name, days: u64) {
+        let engine = self.scheme;
+        tracing::warn!(target: TARGET, engine, %name, days, "the time of these ids ends soon");
+    }
 }

@@ -2,6 +2,8 @@
 
 pub(crate) mod all;
 pub(crate) mod asker;
+#[cfg(feature = "ids")]
+pub mod ids;
 pub(crate) mod mutex;
 #[cfg(feature = "once")]
 pub(crate) mod once;

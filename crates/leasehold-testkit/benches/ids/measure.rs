@@ -1,0 +1,78 @@
+//! Time that was really worked, so that a busy machine changes little.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+const ROUNDS: usize = 15;
+
+/// The processor time of this thread.
+pub(crate) fn thread_time() -> Duration {
+    since(ClockId::ThreadCPUTime)
+}
+
+/// The processor time of this process.
+pub(crate) fn process_time() -> Duration {
+    since(ClockId::ProcessCPUTime)
+}
+
+fn since(clock: ClockId) -> Duration {
+    let t = clock_gettime(clock);
+    Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
+}
+
+/// A contestant: a name, and what makes some ids.
+pub(crate) type Maker<'a> = (&'a str, Box<dyn Fn(u32) + Sync + 'a>);
+
+/// Nanoseconds of work for each id, on so many threads at once: the best of
+/// many rounds, in which all take turns.
+pub(crate) fn nanos(threads: usize, count: u32, makers: &[Maker<'_>]) -> Vec<f64> {
+    let mut best = vec![f64::MAX; makers.len()];
+    for _ in 0..ROUNDS {
+        for ((_, make), best) in makers.iter().zip(&mut best) {
+            *best = best.min(round(threads, count, make));
+        }
+    }
+    best
+}
+
+fn round(threads: usize, count: u32, make: &(dyn Fn(u32) + Sync)) -> f64 {
+    let start = Barrier::new(threads);
+    let work = || {
+        start.wait();
+        make(1_000);
+        let before = thread_time();
+        make(count);
+        (thread_time() - before).as_secs_f64() * 1e9 / f64::from(count)
+    };
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let sum: f64 = all.into_iter().map(|thread| thread.join().expect("no panic")).sum();
+        // As if one had made them all.
+        sum / (threads * threads) as f64
+    })
+}
+
+/// One table of nanoseconds, with the ratio to the first row.
+pub(crate) fn table(title: &str, rows: &[(&str, f64)]) {
+    println!("| {title} | ns | x the first |\n|---|---|---|");
+    for (what, nanos) in rows {
+        println!("| {what} | {nanos:.2} | {:.2} |", nanos / rows[0].1);
+    }
+    println!();
+}
+
+/// Calls `work` for about so long; how often, and in what time.
+pub(crate) fn throughput(
+    span: Duration,
+    mut work: impl FnMut() -> u64,
+) -> (f64, Duration, Duration) {
+    let (start, before) = (Instant::now(), process_time());
+    let mut count = 0;
+    while start.elapsed() < span {
+        count += work();
+    }
+    let (wall, worked) = (start.elapsed(), process_time() - before);
+    (count as f64 / wall.as_secs_f64(), wall, worked)
+}
