@@ -89,6 +89,9 @@ impl<E: Ensemble> Office<E> {
     /// The turn has come. The lease runs as long as the place would have: both
     /// are the session's.
     fn handed_over(self: &Arc<Self>, desk: &Desk) -> Wake {
+        if desk.session.is_over() {
+            return Wake::Look;
+        }
         let fence = fence(&desk.entries);
         self.desks.update(desk.ticket.id, |desk| desk.stage = Stage::Held { fence });
         if let Some(span) = desk.fixed_for {
