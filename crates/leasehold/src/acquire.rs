@@ -96,7 +96,7 @@ pub(crate) struct Tenancy {
     pub(crate) spent: bool,
     /// What the grant brought, if it was asked to and could: a lease that was
     /// handed over brings nothing.
-    #[cfg_attr(not(feature = "once"), expect(dead_code, reason = "only asked for by `once`"))]
+    #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "only asked for by `once`"))]
     pub(crate) loaded: Option<Option<Record>>,
 }
 
