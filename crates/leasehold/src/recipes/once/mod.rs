@@ -2,6 +2,7 @@
 //! everyone who asks again.
 
 mod builder;
+mod call;
 mod entry;
 mod fingerprint;
 mod flight;
