@@ -35,6 +35,7 @@ pub(super) struct Found {
 }
 
 /// What a call is about to do.
+#[expect(clippy::large_enum_variant, reason = "it is opened as soon as it is there")]
 enum Step<'a> {
     Replay(Done),
     Run(Run<'a>),

@@ -19,4 +19,5 @@ pub use fingerprint::{Fields, Fingerprint};
 pub use key::Key;
 pub use refusal::{OnceError, Refusal, TokenFault};
 pub use token::{TokenKeys, Tokens};
+pub use transaction::{First, InTransaction};
 pub use turn::Turn;
