@@ -27,17 +27,17 @@ pub(crate) fn read(headers: &HeaderMap, spelling: Spelling) -> Said {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Said::Nothing };
     if values.next().is_some() {
-        return Said::Wrong("the header is there twice");
+        return Said::Wrong("The header is there twice");
     }
-    let Ok(text) = value.to_str() else { return Said::Wrong("the key is not printable ASCII") };
+    let Ok(text) = value.to_str() else { return Said::Wrong("The key is not printable ASCII") };
     let key = match spelling {
         Spelling::Quoted => quoted(text.trim()),
         Spelling::Any => quoted(text.trim()).or_else(|| Some(text.trim().to_owned())),
     };
     match key {
-        None => Said::Wrong("the key is a string in double quotes, as in \"8e03978e\""),
-        Some(key) if key.is_empty() => Said::Wrong("the key is empty"),
-        Some(key) if key.len() > KEY_MAX => Said::Wrong("the key is longer than 255 characters"),
+        None => Said::Wrong("The key is not a string in double quotes"),
+        Some(key) if key.is_empty() => Said::Wrong("The key is empty"),
+        Some(key) if key.len() > KEY_MAX => Said::Wrong("The key is longer than 255 characters"),
         Some(key) => Said::Key(key),
     }
 }

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use leasehold::Locks;
-use leasehold::once::{Fingerprint, Once, TokenKeys};
+use leasehold::once::{Fingerprint, InTransaction, Once, TokenKeys};
 use leasehold::sql::{Dialect, OnceTable};
 use leasehold_testkit::Server;
 use leasehold_testkit::server::{Plan, tell};
@@ -295,12 +295,11 @@ async fn pay(
         }
         Way::Once(round) => {
             let mut tx = client.transaction().await?;
-            let work = async |tx: &mut tokio_postgres::Transaction<'_>| {
-                tx.execute(effect, &[]).await?;
-                Ok::<_, tokio_postgres::Error>("paid")
-            };
             let key = format!("{round} {key}");
-            once.in_transaction(&mut tx, key, Fingerprint::none(), work).await?;
+            let taken = once.in_transaction(&mut tx, key, Fingerprint::none()).await?;
+            let InTransaction::First(first) = taken else { return Err("done before".into()) };
+            tx.execute(effect, &[]).await?;
+            first.done(&mut tx, "paid").await?;
             tx.commit().await?;
         }
         // What most libraries do: three commits.

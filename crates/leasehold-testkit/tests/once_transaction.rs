@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use leasehold::Locks;
-use leasehold::once::{Done, Fingerprint, Once, OnceError, Refusal};
+use leasehold::once::{Done, Fingerprint, InTransaction, Once, Refusal};
 use leasehold::sql::{Dialect, OnceTable};
 use leasehold_testkit::Server;
 use leasehold_testkit::server::tell;
@@ -47,15 +47,17 @@ async fn pay_postgres(
     once: &Once,
     amount: i64,
     commit: bool,
-) -> Tested<Result<Done, OnceError<tokio_postgres::Error>>> {
+) -> Tested<Result<Done, Refusal>> {
     let mut client = postgres(url).await?;
     let mut tx = client.transaction().await?;
-    let done = once
-        .in_transaction(&mut tx, "key", about(amount), async |tx| {
+    let done = match once.in_transaction(&mut tx, "key", about(amount)).await {
+        Ok(InTransaction::First(first)) => {
             tx.execute("INSERT INTO payments VALUES ($1)", &[&amount]).await?;
-            Ok(format!("paid {amount}"))
-        })
-        .await;
+            Ok(first.done(&mut tx, format!("paid {amount}")).await?)
+        }
+        Ok(InTransaction::Done(done)) => Ok(done),
+        Err(refusal) => Err(refusal),
+    };
     if commit {
         tx.commit().await?
     } else {
@@ -69,15 +71,17 @@ async fn pay_mysql(
     once: &Once,
     amount: i64,
     commit: bool,
-) -> Tested<Result<Done, OnceError<mysql_async::Error>>> {
+) -> Tested<Result<Done, Refusal>> {
     let mut conn = mysql_async::Conn::new(mysql_async::Opts::from_url(url)?).await?;
     let mut tx = conn.start_transaction(mysql_async::TxOpts::default()).await?;
-    let done = once
-        .in_transaction(&mut tx, "key", about(amount), async |tx| {
+    let done = match once.in_transaction(&mut tx, "key", about(amount)).await {
+        Ok(InTransaction::First(first)) => {
             tx.exec_drop("INSERT INTO payments VALUES (?)", (amount,)).await?;
-            Ok(format!("paid {amount}"))
-        })
-        .await;
+            Ok(first.done(&mut tx, format!("paid {amount}")).await?)
+        }
+        Ok(InTransaction::Done(done)) => Ok(done),
+        Err(refusal) => Err(refusal),
+    };
     if commit {
         tx.commit().await?
     } else {
@@ -117,7 +121,7 @@ macro_rules! story {
         assert_eq!((fresh, payments()?.as_str()), (1, "1"));
         // Another payload.
         let other = $pay(&url, &once(), 11, true).await?;
-        assert!(matches!(other, Err(OnceError::Refused(Refusal::Mismatch))), "{other:?}");
+        assert!(matches!(other, Err(Refusal::Mismatch)), "{other:?}");
         // Another scope, and another namespace.
         let ship = Locks::memory().once("ship");
         assert!(!$pay(&url, &ship, 10, true).await??.replayed);
@@ -128,7 +132,7 @@ macro_rules! story {
         let small = Locks::memory().once("small").max_outcome(3);
         assert!(!$pay(&url, &small, 10, true).await??.replayed);
         let again = $pay(&url, &small, 10, true).await?;
-        assert!(matches!(again, Err(OnceError::Refused(Refusal::NotKept { .. }))), "{again:?}");
+        assert!(matches!(again, Err(Refusal::NotKept { .. })), "{again:?}");
         // Its time is up: the key is free, and the sweep finds it.
         let brief = Locks::memory().once("brief").keep(Duration::from_millis(1));
         for _ in 0..2 {
@@ -162,40 +166,39 @@ async fn a_connection_that_breaks_anywhere_leaves_both_or_neither() -> Tested {
     let server = Server::postgres()?;
     prepared(&server, Dialect::Postgres)?;
     let url = server.url();
+    let pay = "INSERT INTO payments VALUES (1)";
     for point in 0..4 {
         let key = format!("key {point}");
-        let (client, driver) = tokio_postgres::connect(&url, NoTls).await?;
+        let (mut client, driver) = tokio_postgres::connect(&url, NoTls).await?;
         let driver = tokio::spawn(async move { drop(driver.await) });
-        let mut client = client;
         let mut tx = client.transaction().await?;
-        let cut = async |tx: &mut tokio_postgres::Transaction<'_>| {
-            if point > 0 {
-                tx.execute("INSERT INTO payments VALUES (1)", &[]).await?;
-            }
-            if point < 2 {
-                driver.abort();
-                std::future::pending::<()>().await;
-            }
-            Ok::<_, tokio_postgres::Error>("paid")
-        };
-        let once = once();
-        let run = once.in_transaction(&mut tx, &*key, Fingerprint::none(), cut);
-        let _ = tokio::time::timeout(Duration::from_millis(500), run).await;
-        if point == 3 {
+        let taken = once().in_transaction(&mut tx, &*key, Fingerprint::none()).await?;
+        let InTransaction::First(first) = taken else { panic!("done before") };
+        if point > 0 {
+            tx.execute(pay, &[]).await?;
+        }
+        if point > 1 {
+            first.done(&mut tx, "paid").await?;
+        }
+        if point > 2 {
             tx.commit().await?;
         } else {
+            // Nothing is said any more, not even a rollback.
+            driver.abort();
             drop(tx);
         }
-        drop(client);
         let mut client = postgres(&url).await?;
         let mut tx = client.transaction().await?;
-        let pay = async |tx: &mut tokio_postgres::Transaction<'_>| {
-            tx.execute("INSERT INTO payments VALUES (1)", &[]).await?;
-            Ok::<_, tokio_postgres::Error>("paid")
-        };
-        let done = once.in_transaction(&mut tx, &*key, Fingerprint::none(), pay).await?;
+        let taken = once().in_transaction(&mut tx, &*key, Fingerprint::none()).await?;
+        match taken {
+            InTransaction::Done(done) => assert!(point == 3 && done.outcome == b"paid"),
+            InTransaction::First(first) => {
+                assert!(point < 3, "run again");
+                tx.execute(pay, &[]).await?;
+                first.done(&mut tx, "paid").await?;
+            }
+        }
         tx.commit().await?;
-        assert_eq!(done.replayed, point == 3, "point {point}");
         let count = tell(&url, "SELECT count(*)::text FROM payments")?.concat();
         assert_eq!(count.trim(), (point + 1).to_string(), "point {point}");
     }

@@ -65,8 +65,8 @@ pub use recipes::semaphore::Semaphore;
 #[cfg(feature = "once")]
 pub mod once {
     pub use crate::recipes::once::{
-        Busy, Crash, Done, Failure, Fields, Fingerprint, Kept, Key, Once, OnceError, Refusal,
-        TokenFault, TokenKeys, Tokens, Turn,
+        Busy, Crash, Done, Failure, Fields, Fingerprint, First, InTransaction, Kept, Key, Once,
+        OnceError, Refusal, TokenFault, TokenKeys, Tokens, Turn,
     };
 }
 

@@ -100,8 +100,8 @@ fn burst_of(mut make: impl FnMut()) -> f64 {
         .map(|_| {
             std::thread::sleep(Duration::from_millis(2));
             let before = thread_time();
-            (0..3).for_each(|_| make());
-            (thread_time() - before).as_secs_f64() * 1e9 / 3.0
+            (0..4).for_each(|_| make());
+            (thread_time() - before).as_secs_f64() * 1e9 / 4.0
         })
         .collect();
     found.sort_by(f64::total_cmp);

@@ -57,6 +57,36 @@ async fn segments_go_on_while_postgres_is_away() {
 }
 
 #[tokio::test]
+async fn with_a_slow_engine_nobody_waits_once_the_pace_is_known() {
+    let server = Server::redis().expect("redis");
+    let addr = server.addr();
+    let proxy = std::thread::spawn(move || FaultProxy::to(addr)).join();
+    let proxy = proxy.expect("no panic").expect("a proxy");
+    let locks = leasehold::open(server.url_via(proxy.addr())).await.expect("an engine");
+    proxy.set_both(Fault::Delay(Duration::from_millis(10)));
+    let horizon = Duration::from_secs(4);
+    let ids = locks.ids("t").segment().horizon(horizon).open().await.expect("ids");
+    let (mut waited, mut known) = (0, false);
+    let mut end = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < end {
+        for _ in 0..200 {
+            if ids.try_next().expect("ids").is_none() {
+                waited += u32::from(known);
+                ids.next().await.expect("an id");
+            }
+        }
+        if !known && ids.runway().ids > 10_000 && ids.runway().lasts > horizon / 2 {
+            known = true;
+            end = Instant::now() + horizon;
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert!(known, "the pace was never known: {:?}", ids.runway());
+    assert_eq!(waited, 0, "calls found nothing at hand");
+    assert!(proxy.counts().replies.delayed > 0, "the fault did not bite");
+}
+
+#[tokio::test]
 async fn a_worker_stops_before_another_can_have_its_number() {
     let server = Server::redis().expect("redis");
     let addr = server.addr();

@@ -40,7 +40,7 @@ fn shim(folder: &Path) -> String {
     library.display().to_string()
 }
 
-/// Makes ids for half a second, dies, and starts again with the clock 0.7 s behind.
+/// Makes ids for half a second, dies, and starts again with the clock 1.5 s behind.
 fn restarted(kind: Kind, folder: &Path, library: &str) -> usize {
     let orders = |number: usize, shift: i64| Orders {
         kind,
@@ -58,7 +58,7 @@ fn restarted(kind: Kind, folder: &Path, library: &str) -> usize {
         ];
         Maker::start_with(orders(number, shift), env).finish()
     };
-    let ids = [run(1, 0), run(2, -700)].concat();
+    let ids = [run(1, 0), run(2, -1_500)].concat();
     assert_eq!(ids.len(), 20_000);
     repeated(&ids)
 }

@@ -90,9 +90,16 @@ impl SnowflakeIds {
     ///
     /// # Errors
     ///
-    /// Those of [`SnowflakeIds::batch`]; `Invalid` inside an async runtime.
+    /// Those of [`SnowflakeIds::batch`]; `Invalid` if it has to wait for the
+    /// engine inside an async runtime.
     pub fn blocking_batch(&self, count: usize) -> Result<Vec<u64>> {
-        block_on(self.batch(count))
+        let mut ids = Vec::with_capacity(count);
+        while let Err(hitch) = self.append(&mut ids, count) {
+            if !self.block(hitch)? {
+                ids.push(block_on(self.next())?);
+            }
+        }
+        Ok(ids)
     }
 
     /// Like `close`, for threads.

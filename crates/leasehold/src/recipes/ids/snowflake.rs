@@ -119,7 +119,7 @@ impl SnowflakeIds {
     pub async fn batch(&self, count: usize) -> Result<Vec<u64>> {
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
-            if let Err(hitch) = self.0.append(&mut ids, count) {
+            if let Err(hitch) = self.append(&mut ids, count) {
                 self.overcome(hitch).await?;
             }
         }
@@ -179,6 +179,11 @@ impl SnowflakeIds {
     pub(crate) fn attempt(&self) -> Result<u64, Hitch> {
         let inner = &*self.0;
         inner.ticks.take(inner.now()).map(|slot| inner.id(slot))
+    }
+
+    /// Adds ids until there are so many.
+    pub(crate) fn append(&self, ids: &mut Vec<u64>, count: usize) -> Result<(), Hitch> {
+        self.0.append(ids, count)
     }
 
     #[cold]

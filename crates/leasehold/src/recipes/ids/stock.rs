@@ -8,9 +8,10 @@
 //! A range is left only when the counter has passed its end, and the counter is
 //! moved before the gate is. So nobody can take an id between two ranges for
 //! its own, and an id that was drawn early and looked at late is dropped at
-//! worst: a gap, never a duplicate.
+//! worst: a gap, never a duplicate. Ids that were drawn beyond the end are kept
+//! until it is known whether they are ours, and then go first.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +54,8 @@ struct Gate {
 struct Chain {
     current: Range<u64>,
     later: VecDeque<Range<u64>>,
+    /// What was drawn beyond the current range, with the gate closed.
+    beyond: BTreeSet<u64>,
     /// With so many ids left it is time to call for more.
     low: u64,
     /// Whether that was done.
@@ -98,10 +101,14 @@ impl Stock {
             let floor = gate.floor.load(Ordering::Relaxed);
             let start = self.next.0.load(Ordering::Relaxed);
             if start < floor || start >= mark {
-                if self.go_on(&mut self.chain())? {
-                    continue;
+                let mut chain = self.chain();
+                if !self.go_on(&mut chain)? {
+                    return Ok(None);
                 }
-                return Ok(None);
+                match chain.drawn_before() {
+                    Some(id) => return Ok(Some(id..id + gate.stride)),
+                    None => continue,
+                }
             }
             let end = start.saturating_add(wanted).min(mark);
             let order = Ordering::Relaxed;
@@ -120,21 +127,28 @@ impl Stock {
                 self.check_level(&mut chain, id);
                 return Ok(Some(id));
             }
+            let unused = chain.current.end..CLOSED;
+            chain.beyond.extend(drawn.filter(|id| unused.contains(id)));
             if !self.go_on(&mut chain)? {
                 return Ok(None);
             }
-            drawn = Some(self.next.0.fetch_add(self.gate.0.stride, Ordering::Relaxed));
+            let draw = || self.next.0.fetch_add(self.gate.0.stride, Ordering::Relaxed);
+            drawn = Some(chain.drawn_before().unwrap_or_else(draw));
         }
     }
 
     /// Goes on to where ids are; false if there are none.
     fn go_on(&self, chain: &mut Chain) -> Result<bool> {
         let next = self.next.0.load(Ordering::Relaxed);
+        if chain.beyond.first().is_some_and(|id| *id < chain.current.end) {
+            return Ok(true);
+        }
         if next < chain.current.end {
             self.check_level(chain, next);
             return Ok(true);
         }
         if let Some(range) = chain.later.pop_front() {
+            chain.beyond.clear();
             self.next.0.fetch_max(range.start, Ordering::Relaxed);
             chain.current = range;
             self.open(chain);
@@ -185,7 +199,7 @@ impl Stock {
         } else {
             chain.later.push_back(range);
         }
-        if self.next.0.load(Ordering::Relaxed) < chain.current.end {
+        if chain.beyond.is_empty() && self.next.0.load(Ordering::Relaxed) < chain.current.end {
             self.open(&chain);
         }
         drop(chain);
@@ -216,6 +230,8 @@ impl Stock {
         }
         self.gate.0.mark.store(0, Ordering::Release);
         chain.end = Some(why);
+        // While something was kept, nothing above it was handed out.
+        let next = chain.beyond.pop_first().unwrap_or(next);
         let current = std::mem::take(&mut chain.current);
         let unused = next.max(current.start)..current.end;
         let tail = std::mem::take(&mut chain.later).pop_back().unwrap_or(unused);
@@ -267,6 +283,12 @@ impl Chain {
         self.later.back_mut().unwrap_or(&mut self.current)
     }
 
+    /// The first of what was drawn before, if it is ours.
+    fn drawn_before(&mut self) -> Option<u64> {
+        let ours = self.beyond.first().is_some_and(|id| *id < self.current.end);
+        if ours { self.beyond.pop_first() } else { None }
+    }
+
     fn later(&self, stride: u64) -> u64 {
         self.later.iter().map(|range| (range.end - range.start) / stride).sum()
     }
@@ -309,9 +331,11 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(stock.draw().unwrap(), None);
         }
-        stock.push(3..10, 0);
-        // One was drawn to find out that it was the end.
-        assert_eq!(stock.draw().unwrap(), Some(4));
+        stock.push(3..6, 0);
+        assert_eq!(drain(&stock), [3, 4, 5], "one was drawn before, and is not lost");
+        stock.push(6..8, 0);
+        assert_eq!(stock.take(9).unwrap(), Some(6..7));
+        assert_eq!(stock.take(9).unwrap(), Some(7..8));
     }
 
     #[test]

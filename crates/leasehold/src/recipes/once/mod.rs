@@ -2,6 +2,7 @@
 //! everyone who asks again.
 
 mod builder;
+mod call;
 mod entry;
 mod fingerprint;
 mod flight;
@@ -18,4 +19,5 @@ pub use fingerprint::{Fields, Fingerprint};
 pub use key::Key;
 pub use refusal::{OnceError, Refusal, TokenFault};
 pub use token::{TokenKeys, Tokens};
+pub use transaction::{First, InTransaction};
 pub use turn::Turn;

@@ -1,20 +1,38 @@
 //! Once, in the user's own transaction: work and record are committed together.
 
-use std::fmt::Display;
 use std::time::Duration;
 
 use super::builder::{Done, Failure, Kept, Once};
 use super::fingerprint::Fingerprint;
 use super::key::Key;
-use super::refusal::{OnceError, Refusal};
+use super::refusal::Refusal;
 use crate::error::{Error, Result};
 use crate::hex;
 use crate::sql::{Before, Claimed, OnceTable, Transaction};
 
+/// What a transaction finds when it takes a key.
+#[derive(Debug)]
+pub enum InTransaction {
+    /// Nobody has used it: do the work, then [`First::done`].
+    First(First),
+    /// It was done before, and this is what it came to.
+    Done(Done),
+}
+
+/// The right to do the work of a key, in the transaction that has taken it.
+#[must_use = "a key that was taken and not done has no outcome; roll back, or call `done`"]
+#[derive(Debug)]
+pub struct First {
+    table: OnceTable,
+    name: String,
+    run: String,
+    max_outcome: usize,
+}
+
 impl Once {
-    /// Runs `work` in your transaction if nobody has with this key, and records
-    /// its outcome in the same transaction; otherwise gives what the first one
-    /// came to.
+    /// Takes a key in your transaction. If you are the first, do the work in the
+    /// same transaction and leave its outcome there with [`First::done`];
+    /// otherwise you get what the first one came to.
     ///
     /// Commit, and both are there; roll back, or die, and neither is: **exactly
     /// one effect in that database** for as long as the key is kept. No lease is
@@ -28,42 +46,37 @@ impl Once {
     /// ```no_run
     /// # #[cfg(feature = "postgres")]
     /// # async fn pay(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
-    /// use leasehold::once::Fingerprint;
+    /// use leasehold::once::{Fingerprint, InTransaction};
     ///
     /// let payments = leasehold::Locks::memory().once("payments");
     /// let mut tx = client.transaction().await?;
-    /// let done = payments
-    ///     .in_transaction(&mut tx, "key-of-the-client", Fingerprint::none(), async |tx| {
+    /// let taken = payments.in_transaction(&mut tx, "key-of-the-client", Fingerprint::none());
+    /// let done = match taken.await? {
+    ///     InTransaction::Done(done) => done,
+    ///     InTransaction::First(first) => {
     ///         tx.execute("UPDATE accounts SET balance = balance - 10 WHERE id = 7", &[]).await?;
-    ///         Ok::<_, tokio_postgres::Error>("paid")
-    ///     })
-    ///     .await?;
+    ///         first.done(&mut tx, "paid").await?
+    ///     }
+    /// };
     /// tx.commit().await?;
     /// # Ok(()) }
     /// ```
     ///
     /// # Errors
     ///
-    /// [`OnceError::Failed`] with the error of `work`, and every error of the
-    /// engine: roll back. [`Refusal::Mismatch`] and [`Refusal::NotKept`] as
-    /// [`Once::run`].
+    /// [`Refusal::Mismatch`] and [`Refusal::NotKept`] as [`Once::run`];
+    /// [`Refusal::Engine`] with the error of the database: roll back.
     ///
     /// # Cancel safety
     ///
     /// Roll back if the future is dropped.
-    pub async fn in_transaction<X, T, E>(
+    pub async fn in_transaction(
         &self,
-        transaction: &mut X,
-        key: impl Into<Key>,
+        transaction: &mut impl Transaction,
+        key: impl Into<Key> + Send,
         fingerprint: Fingerprint,
-        work: impl AsyncFnOnce(&mut X) -> Result<T, E>,
-    ) -> Result<Done, OnceError<E>>
-    where
-        X: Transaction,
-        T: Into<Kept>,
-        E: Display,
-    {
-        self.in_table(OnceTable::default(), transaction, key, fingerprint, work).await
+    ) -> Result<InTransaction, Refusal> {
+        self.in_table(OnceTable::default(), transaction, key, fingerprint).await
     }
 
     /// As [`Once::in_transaction`], with the keys in this table.
@@ -75,30 +88,22 @@ impl Once {
     /// # Cancel safety
     ///
     /// Roll back if the future is dropped.
-    pub async fn in_table<X, T, E>(
+    pub async fn in_table(
         &self,
         table: OnceTable,
-        transaction: &mut X,
-        key: impl Into<Key>,
+        transaction: &mut impl Transaction,
+        key: impl Into<Key> + Send,
         fingerprint: Fingerprint,
-        work: impl AsyncFnOnce(&mut X) -> Result<T, E>,
-    ) -> Result<Done, OnceError<E>>
-    where
-        X: Transaction,
-        T: Into<Kept>,
-        E: Display,
-    {
+    ) -> Result<InTransaction, Refusal> {
         let name = self.row(&key.into())?;
         let about = hex::encode(&fingerprint.to_bytes());
-        let run = match table.claim(transaction, &name, &about, self.keep).await? {
-            Claimed::Ours(run) => run,
-            Claimed::Before(before) => return Ok(judge(before, &about)?),
-        };
-        let Kept(outcome) = work(transaction).await.map_err(OnceError::Failed)?.into();
-        if let Some(outcome) = outcome.as_ref().filter(|it| it.len() <= self.max_outcome) {
-            table.fill(transaction, &name, &run, outcome).await?;
+        match table.claim(transaction, &name, &about, self.keep).await? {
+            Claimed::Before(before) => judge(before, &about).map(InTransaction::Done),
+            Claimed::Ours(run) => {
+                let max_outcome = self.max_outcome;
+                Ok(InTransaction::First(First { table, name, run, max_outcome }))
+            }
         }
-        Ok(Done::new(outcome.unwrap_or_default(), false, Duration::ZERO))
     }
 
     /// The name of a row: other namespaces share the table.
@@ -110,6 +115,30 @@ impl Once {
         }
         let name = self.name(key)?;
         Ok(format!("{}/{name}", name.namespace().as_str()))
+    }
+}
+
+impl First {
+    /// Writes down what the work came to. Commit after it.
+    ///
+    /// # Errors
+    ///
+    /// The error of the database, or `NotHeld` if the key is not this
+    /// transaction's: roll back.
+    ///
+    /// # Cancel safety
+    ///
+    /// Roll back if the future is dropped.
+    pub async fn done(
+        self,
+        transaction: &mut impl Transaction,
+        outcome: impl Into<Kept> + Send,
+    ) -> Result<Done> {
+        let Kept(outcome) = outcome.into();
+        if let Some(outcome) = outcome.as_ref().filter(|it| it.len() <= self.max_outcome) {
+            self.table.fill(transaction, &self.name, &self.run, outcome).await?;
+        }
+        Ok(Done::new(outcome.unwrap_or_default(), false, Duration::ZERO))
     }
 }
 

@@ -216,7 +216,8 @@ impl Snowflake {
     async fn claim(&self, post: &Post, count: u32, key: Option<&str>) -> Result<Vec<Held>> {
         let mut held = Vec::new();
         let mut ahead = 0;
-        for machine in probes(self.layout.machines(), key) {
+        // Twice: numbers that come and go can be missed by one who walks past.
+        for machine in probes(self.layout.machines(), key, 2) {
             if held.len() == count as usize {
                 break;
             }
@@ -337,8 +338,9 @@ struct Held {
     before: u64,
 }
 
-/// All numbers below `count`, a power of two, in an order of their own.
-fn probes(count: u32, key: Option<&str>) -> impl Iterator<Item = u32> {
+/// All numbers below `count`, a power of two, in an order of their own, so many
+/// times.
+fn probes(count: u32, key: Option<&str>, rounds: u32) -> impl Iterator<Item = u32> {
     let seed = key.map_or_else(
         || fastrand::u64(..),
         |key| {
@@ -349,7 +351,7 @@ fn probes(count: u32, key: Option<&str>) -> impl Iterator<Item = u32> {
         },
     );
     let (start, step) = ((seed >> 32) as u32, (seed as u32) | 1);
-    (0..count).map(move |n| start.wrapping_add(n.wrapping_mul(step)) & (count - 1))
+    (0..count * rounds).map(move |n| start.wrapping_add(n.wrapping_mul(step)) & (count - 1))
 }
 
 #[cfg(test)]
@@ -358,12 +360,12 @@ mod tests {
 
     #[test]
     fn probes_visit_every_number_once_and_a_key_always_in_the_same_order() {
-        let mut all: Vec<u32> = probes(1024, Some("pod-3")).collect();
-        assert_eq!(all, probes(1024, Some("pod-3")).collect::<Vec<_>>());
-        assert_ne!(all, probes(1024, Some("pod-4")).collect::<Vec<_>>());
+        let mut all: Vec<u32> = probes(1024, Some("pod-3"), 1).collect();
+        assert_eq!(all, probes(1024, Some("pod-3"), 1).collect::<Vec<_>>());
+        assert_ne!(all, probes(1024, Some("pod-4"), 1).collect::<Vec<_>>());
         all.sort_unstable();
         assert_eq!(all, (0..1024).collect::<Vec<_>>());
-        assert_eq!(probes(1, None).collect::<Vec<_>>(), [0]);
+        assert_eq!(probes(1, None, 2).collect::<Vec<_>>(), [0, 0]);
     }
 
     #[test]
