@@ -15,7 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 use self::proto::compare::{CompareResult, CompareTarget, TargetUnion};
 use self::proto::request_op::Request;
 use self::proto::{Compare, DeleteRangeRequest, PutRequest, RequestOp, TxnRequest, TxnResponse};
-use crate::Outcome;
+use crate::{Outcome, median};
 
 const KEY: &[u8] = b"bare";
 
@@ -26,12 +26,14 @@ pub(crate) async fn pairs(host: String, count: u32) -> Outcome<Duration> {
     let mut client = Grpc::new(channel);
     let put = PutRequest { key: KEY.into(), ..PutRequest::default() };
     let delete = DeleteRangeRequest { key: KEY.into() };
-    let start = Instant::now();
+    let mut samples = Vec::new();
     for _ in 0..count {
+        let start = Instant::now();
         ask(&mut client, step(true, Request::RequestPut(put.clone()))).await?;
         ask(&mut client, step(false, Request::RequestDeleteRange(delete.clone()))).await?;
+        samples.push(start.elapsed());
     }
-    Ok(start.elapsed() / count)
+    Ok(median(samples))
 }
 
 /// Does it if the key is absent, or if it is there.

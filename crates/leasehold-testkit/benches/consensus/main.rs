@@ -2,8 +2,8 @@
 //! kind, beside Curator and Go's mutex, on the same servers in one run.
 //! `cargo xtask bench --consensus` runs it.
 //!
-//! Rounds take turns, so that a slow minute of the machine hits all; the best
-//! round counts.
+//! Rounds take turns, so that a slow minute of the machine hits all; of the
+//! medians of all rounds the best counts.
 
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(clippy::print_stdout, reason = "that is what it is for")]
@@ -102,11 +102,18 @@ async fn compare(servers: &str, ensemble: &Ensemble, kind: Kind) -> Outcome<()> 
 }
 
 async fn pairs(mutex: &Mutex, count: u32) -> Outcome<Duration> {
-    let start = Instant::now();
+    let mut samples = Vec::new();
     for _ in 0..count {
+        let start = Instant::now();
         mutex.lock().await?.release().await?;
+        samples.push(start.elapsed());
     }
-    Ok(start.elapsed() / count)
+    Ok(median(samples))
+}
+
+fn median(mut samples: Vec<Duration>) -> Duration {
+    samples.sort_unstable();
+    samples.get(samples.len() / 2).copied().unwrap_or_default()
 }
 
 /// What a pair costs when many tasks make some, each on a name of its own.
@@ -124,7 +131,7 @@ async fn many(locks: &Locks) -> Outcome<Duration> {
 
 /// From the release that leaves to the grant that is seen.
 async fn hand_over(one: &Locks, two: &Locks) -> Outcome<Duration> {
-    let mut total = Duration::ZERO;
+    let mut samples = Vec::new();
     for _ in 0..HAND_OVERS {
         let held = one.mutex("handed").lock().await?;
         let waiting = two.mutex("handed");
@@ -135,10 +142,10 @@ async fn hand_over(one: &Locks, two: &Locks) -> Outcome<Duration> {
         let start = Instant::now();
         held.release().await?;
         let (guard, seen) = waiter.await?;
-        total += seen - start;
+        samples.push(seen - start);
         guard?.release().await?;
     }
-    Ok(total / HAND_OVERS)
+    Ok(median(samples))
 }
 
 fn best(samples: Vec<Duration>) -> Duration {
@@ -147,5 +154,6 @@ fn best(samples: Vec<Duration>) -> Duration {
 
 fn row(servers: &str, what: &str, time: Duration, bare: Duration) {
     let ratio = time.as_secs_f64() / bare.as_secs_f64();
-    println!("| {servers} | {what} | {time:.0?} | {bare:.0?} | {ratio:.2} |");
+    let (time, bare) = (time.as_micros(), bare.as_micros());
+    println!("| {servers} | {what} | {time} µs | {bare} µs | {ratio:.2} |");
 }

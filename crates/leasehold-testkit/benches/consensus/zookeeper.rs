@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::Outcome;
+use crate::{Outcome, median};
 
 const CREATE: i32 = 1;
 const DELETE: i32 = 2;
@@ -15,16 +15,17 @@ const ALL: i32 = 31;
 /// What a create and a delete take together, one after the other.
 pub(crate) fn pairs(host: &str, count: u32) -> Outcome<Duration> {
     let mut server = Bare::connect(host)?;
-    let start = Instant::now();
+    let mut samples = Vec::new();
     for _ in 0..count {
+        let start = Instant::now();
         let made = server.ask(CREATE, &create("/bare-"))?;
         let length = usize::try_from(i32::from_be_bytes(made[..4].try_into()?))?;
         let path = std::str::from_utf8(&made[4..4 + length])?.to_owned();
         server.ask(DELETE, &[text(&path), (-1_i32).to_be_bytes().to_vec()].concat())?;
+        samples.push(start.elapsed());
     }
-    let spent = start.elapsed() / count;
     server.ask(CLOSE, &[])?;
-    Ok(spent)
+    Ok(median(samples))
 }
 
 fn create(path: &str) -> Vec<u8> {
