@@ -453,7 +453,7 @@ async fn a_fresh_run_is_two_requests(store: Store) -> Outcome {
 }
 
 async fn an_outcome_whose_reply_is_lost_is_recorded(store: Store) -> Outcome {
-    let (locks, below) = store.open_twisted(DeafOnce::default()).await?;
+    let (locks, below) = store.open_twisted(DeafOnce).await?;
     if below.engine().records().is_none() {
         return Ok(());
     }
