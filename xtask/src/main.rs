@@ -43,7 +43,8 @@ const CHORES: [Chore; 6] = [
         name: "bench",
         help: "what a lock costs, as ratios within one run;\n           \
                --peers measures other clients beside it, on one Redis;\n           \
-               --databases measures PostgreSQL and MariaDB",
+               --databases measures PostgreSQL and MariaDB;\n           \
+               --consensus measures ZooKeeper and etcd",
         run: bench,
     },
     Chore {
@@ -77,8 +78,11 @@ fn bench(args: &[String]) -> Done {
         [] => "cost",
         [flag] if flag == "--peers" => "redis",
         [flag] if flag == "--databases" => "sql",
+        [flag] if flag == "--once" => "once",
+        [flag] if flag == "--consensus" => "consensus",
         _ => {
-            let message = "`cargo xtask bench` takes [--peers] or [--databases], not";
+            let message = "`cargo xtask bench` takes [--peers], [--databases], [--consensus] \
+                           or [--once], not";
             return Err(format!("{message} {args:?}"));
         }
     };

@@ -4,6 +4,7 @@ mod bench;
 mod doctor;
 mod id;
 mod inner;
+mod once;
 mod pages;
 mod run;
 mod schema;
@@ -21,6 +22,7 @@ pub(crate) use self::id::{
     Decode, Id, Kind as IdKind, Many, Segment as IdSegment, Snowflake as IdSnowflake,
 };
 pub(crate) use self::inner::{Inner, PEER, Peer, START, Start};
+pub(crate) use self::once::{Issue, Once, Redeem, Terms, Token, TokenAction};
 pub(crate) use self::pages::{Completions, Man};
 pub(crate) use self::run::{OnLost, Permits, Run};
 pub(crate) use self::schema::{Rule, Schema};
@@ -31,6 +33,7 @@ const EXAMPLES: &str = "\
 Examples:
   leasehold run nightly -- ./backup.sh            one at a time on this host
   leasehold run deploy --no-wait -- make deploy   or not at all (exit code 75)
+  leasehold once report/7 -- ./report.sh          once, and replayed ever after
   leasehold ls                                    who holds what, who waits
   leasehold show nightly                          all about one name
   leasehold watch                                 the same, live
@@ -41,8 +44,9 @@ Exit codes:
     0  done
     1  nothing was evicted;          75  the lock is busy (run --busy-code)
        doctor has a warning          76  the lease was lost, the command stopped
-    2  wrong use or configuration    77  the engine refuses this user
-    3  doctor sees a danger         126  the command cannot be executed
+    2  wrong use or configuration    77  the engine refuses this user, or a token
+    3  doctor sees a danger          78  nobody knows how it ended (once)
+                                    126  the command cannot be executed
    69  the engine is not reachable  127  the command was not found
    70  internal error               128+N  ended by signal N
    74  output cannot be written
@@ -107,6 +111,8 @@ pub(crate) enum Command {
     Show(Show),
     Evict(Evict),
     Watch(Watch),
+    Once(Box<Once>),
+    Token(Box<Token>),
     Doctor(Doctor),
     Bench(Bench),
     Id(Id),
@@ -232,7 +238,7 @@ fn one_line(error: &clap::Error) -> String {
     let command = asked_for(std::env::args_os());
     let valid = match error.kind() {
         ErrorKind::UnknownArgument => valid_arguments(&command, error),
-        ErrorKind::MissingRequiredArgument if command.get_name() == "run" => {
+        ErrorKind::MissingRequiredArgument if ["run", "once"].contains(&command.get_name()) => {
             "; the command to run comes after `--`".into()
         }
         _ => String::new(),

@@ -26,6 +26,8 @@ pub(crate) const BUSY: u8 = 75;
 pub(crate) const LOST: u8 = 76;
 /// `EX_NOPERM`: the engine refuses this user.
 pub(crate) const DENIED: u8 = 77;
+/// It was begun or done before, and what came of it is not known.
+pub(crate) const UNSURE: u8 = 78;
 /// The command is there but cannot be run, as in a shell.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command is not there, as in a shell.

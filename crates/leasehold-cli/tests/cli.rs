@@ -7,6 +7,7 @@ mod id;
 mod inspect;
 mod loss;
 mod modes;
+mod once;
 mod pages;
 mod run;
 mod schema;

@@ -50,8 +50,20 @@ fn all_man_pages_are_written() {
         .map(|it| it.unwrap().file_name().into_string().unwrap())
         .collect();
     files.sort();
-    let commands =
-        ["bench", "completions", "doctor", "evict", "ls", "man", "run", "schema", "show", "watch"];
+    let commands = [
+        "bench",
+        "completions",
+        "doctor",
+        "evict",
+        "ls",
+        "man",
+        "once",
+        "run",
+        "schema",
+        "show",
+        "token",
+        "watch",
+    ];
     let pages = commands.map(|it| format!("leasehold-{it}.1"));
     assert_eq!(files, [&pages[..], &["leasehold.1".to_owned()]].concat());
     let written = fs::read_to_string(dir.join("leasehold-run.1")).unwrap();

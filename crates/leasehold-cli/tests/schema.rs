@@ -13,6 +13,8 @@ fn every_database_has_its_tables() {
     assert!(page.contains("app_names"), "{page}");
     let page = world.leasehold(&["schema", "mysql", "--names"]).stdout();
     assert!(page.contains("`leasehold_name_locks`"), "{page}");
+    let page = world.leasehold(&["schema", "postgres", "--once", "shop.keys"]).stdout();
+    assert!(page.contains(r#""shop"."keys""#) && page.contains("outcome BYTEA"), "{page}");
 }
 
 #[test]

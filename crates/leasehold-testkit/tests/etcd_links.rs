@@ -43,7 +43,8 @@ async fn by_password_and_tls() -> Checked {
 
 #[tokio::test]
 async fn mutual_tls_wants_our_certificate() -> Checked {
-    let server = Server::start(Plan::etcd().tls().args(["--client-cert-auth"]))?;
+    let server =
+        Server::start(Plan::etcd().tls().args(["--client-cert-auth", "--trusted-ca-file=ca.pem"]))?;
     let url = format!("{}&timeout=1s", server.url());
     assert!(open(&url).await.is_err(), "not without one");
     let file = |name: &str| server.folder().join(name).display().to_string();

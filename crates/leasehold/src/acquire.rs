@@ -4,7 +4,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Busy, Claim, Holder, Mode, Owner, Stance, Ticket, Verdict, Wake, rounded};
+use crate::claim::{
+    Busy, Claim, Grant, Holder, Mode, Owner, Record, Stance, Ticket, Verdict, Wake, rounded,
+};
 use crate::clock::{Clock, Moment};
 use crate::core::Core;
 use crate::engine::Profile;
@@ -31,6 +33,8 @@ pub(crate) struct Request {
     pub(crate) terms: Terms,
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
+    /// Whether the grant is to bring the record of the same name.
+    pub(crate) load: bool,
     pub(crate) effort: Effort,
 }
 
@@ -76,6 +80,7 @@ impl Request {
         claim.renewed = self.terms.renewed;
         claim.meta.clone_from(&self.meta);
         claim.fair = self.fair;
+        claim.load = self.load;
         claim.stance = stance;
         claim
     }
@@ -89,6 +94,10 @@ pub(crate) struct Tenancy {
     pub(crate) hold: Arc<Hold>,
     /// Whether its share has been given back already.
     pub(crate) spent: bool,
+    /// What the grant brought, if it was asked to and could: a lease that was
+    /// handed over brings nothing.
+    #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "only asked for by `once`"))]
+    pub(crate) loaded: Option<Option<Record>>,
 }
 
 impl Tenancy {
@@ -96,7 +105,14 @@ impl Tenancy {
         let ticket = Ticket::new(request.name.clone(), request.mode);
         let owner = request.reentrant.then_some(request.owner.id);
         let hold = Arc::new(Hold::new(ticket, owner, request.terms, core.clock.clone()));
-        Self { core: Arc::clone(core), hold, spent: false }
+        Self { core: Arc::clone(core), hold, spent: false, loaded: None }
+    }
+
+    /// The engine has granted it; false if that came too late to be of use.
+    fn granted(&mut self, grant: Grant, asked: bool) -> bool {
+        let ours = self.hold.granted(&grant, self.core.drift(grant.ttl));
+        self.loaded = asked.then_some(grant.record);
+        ours
     }
 }
 
@@ -175,7 +191,7 @@ impl Seeker<'_> {
         let found = (request.reentrant && countable)
             .then(|| core.owners.find(request.owner.id, &request.name));
         let Some(hold) = found.flatten() else { return Ok(None) };
-        let tenancy = Tenancy { core: Arc::clone(core), hold, spent: false };
+        let tenancy = Tenancy { core: Arc::clone(core), hold, spent: false, loaded: None };
         let held = tenancy.hold.mode();
         if !held.covers(request.mode) {
             return Err(self.placed_error(Error::invalid(format!(
@@ -200,10 +216,10 @@ impl Seeker<'_> {
             return Ok(Ok(tenancy));
         }
         for _ in 0..LATE_GRANTS {
-            let tenancy = Tenancy::new(self.core, self.request);
+            let mut tenancy = Tenancy::new(self.core, self.request);
             match self.ask(&tenancy, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
-                    if tenancy.hold.granted(&grant, self.core.drift(grant.ttl)) {
+                    if tenancy.granted(grant, self.request.load) {
                         self.core.schedule.keep(&tenancy.hold);
                         self.moved_in(&tenancy);
                         return Ok(Ok(tenancy));
@@ -247,8 +263,8 @@ impl Seeker<'_> {
             return Ok(tenancy);
         }
         for _ in 0..LATE_GRANTS {
-            let tenancy = Tenancy::new(self.core, self.request);
-            if self.wait_with(&tenancy, until, pass.as_ref()).await? {
+            let mut tenancy = Tenancy::new(self.core, self.request);
+            if self.wait_with(&mut tenancy, until, pass.as_ref()).await? {
                 self.moved_in(&tenancy);
                 return Ok(tenancy);
             }
@@ -279,16 +295,16 @@ impl Seeker<'_> {
     /// granted too late to be of use.
     async fn wait_with(
         &self,
-        tenancy: &Tenancy,
+        tenancy: &mut Tenancy,
         until: Moment,
         pass: Option<&Pass>,
     ) -> Result<bool> {
-        let (core, hold) = (self.core, &tenancy.hold);
+        let (core, hold) = (self.core, &Arc::clone(&tenancy.hold));
         loop {
             let busy = match self.ask(tenancy, Stance::Wait { until }, until).await? {
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
-                    let ours = hold.granted(&grant, core.drift(grant.ttl));
+                    let ours = tenancy.granted(grant, self.request.load);
                     core.schedule.keep(hold);
                     return Ok(ours);
                 }

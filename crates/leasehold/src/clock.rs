@@ -104,6 +104,16 @@ impl Clock {
         }
     }
 
+    /// Time since 1970, for what other hosts read: it may jump, so it decides
+    /// nothing that must be exact. A test clock counts from 1970.
+    #[cfg(feature = "once")]
+    pub(crate) fn wall(&self) -> Duration {
+        match self {
+            Self::System => Duration::from_micros(wall_micros()),
+            Self::Test(clock) => Duration::from_nanos(clock.now().nanos()),
+        }
+    }
+
     /// Sleeps until `moment`; needs the runtime of home.
     pub(crate) async fn sleep_until(&self, moment: Moment) {
         match self {

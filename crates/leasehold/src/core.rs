@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::claim::{Ending, Released};
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::engine::{Engine, Loss};
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::gate::Gate;
 use crate::hold::{Before, Hold};
 use crate::observe::Observer;
 use crate::owners::Owners;
-use crate::parcel::run_apart;
+use crate::parcel::{Errand, run_apart};
 use crate::schedule::Schedule;
 
 /// The pause between two tries to release what could not be released.
@@ -131,7 +131,16 @@ impl Core {
         if !hold.unshare() {
             return Ok(if hold.is_held() { Released::Released } else { Released::AlreadyLost });
         }
-        let Some(ending) = self.let_go(&hold) else { return Ok(Released::AlreadyLost) };
+        self.end_as(hold, |ending| ending).await
+    }
+
+    /// Gives a hold back in another way than usual.
+    pub(crate) async fn end_as(
+        self: Arc<Self>,
+        hold: Arc<Hold>,
+        how: impl FnOnce(Ending) -> Ending + Send,
+    ) -> Result<Released> {
+        let Some(ending) = self.let_go(&hold).map(how) else { return Ok(Released::AlreadyLost) };
         let released = self.release(&hold, ending.clone()).await;
         if released.is_err() {
             self.spawn_release(hold, ending);
@@ -144,6 +153,33 @@ impl Core {
         if let Some(ending) = self.let_go(&hold) {
             self.spawn_release(hold, ending);
         }
+    }
+
+    /// Takes a hold from someone who did not let go of it: its successor hears
+    /// of it.
+    #[cfg(feature = "once")]
+    pub(crate) fn cut_off(self: &Arc<Self>, hold: Arc<Hold>) {
+        if self.let_go(&hold).is_some() {
+            self.spawn_release(hold, Ending::cut_off());
+        }
+    }
+
+    /// What `task` comes to, or `None` if `until` comes first.
+    pub(crate) fn until<T: Send + 'static>(
+        &self,
+        until: Moment,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = Option<T>> + Send + 'static {
+        let clock = self.clock.clone();
+        Errand::new(self.home.clone(), move |parcel| async move {
+            let done = tokio::select! {
+                biased;
+                done = task => Some(done),
+                () = clock.sleep_until(until) => None,
+                () = parcel.abandoned() => None,
+            };
+            parcel.put(done);
+        })
     }
 
     /// Stops looking after a hold; `None` if it had ended by itself.

@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::acquire::Tenancy;
 #[cfg(feature = "records")]
 use crate::claim::Ticket;
+#[cfg(feature = "once")]
+use crate::claim::{Ending, Record, Store};
 use crate::claim::{Mode, Predecessor, Released, Renewal};
 use crate::client::Client;
 use crate::clock::Moment;
@@ -109,11 +111,7 @@ impl Guard {
     ///
     /// `Lost`, with the reason.
     pub fn check(&self) -> Result<()> {
-        match self.standing() {
-            Standing::Held | Standing::Jeopardy => Ok(()),
-            Standing::Lost(loss) => Err(lost(self.name(), &loss)),
-            Standing::Released => Err(not_held(self.name())),
-        }
+        check(self.hold())
     }
 
     /// Resolves when the lease is not ours any more; tells why.
@@ -166,17 +164,8 @@ impl Guard {
         limit: Duration,
         task: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = Option<T>> + Send + 'static {
-        let clock = self.tenancy.core.clock.clone();
-        let until = clock.now().after(limit);
-        Errand::new(self.tenancy.core.home.clone(), move |parcel| async move {
-            let done = tokio::select! {
-                biased;
-                done = task => Some(done),
-                () = clock.sleep_until(until) => None,
-                () = parcel.abandoned() => None,
-            };
-            parcel.put(done);
-        })
+        let core = &self.tenancy.core;
+        core.until(core.clock.now().after(limit), task)
     }
 
     /// Runs `work` under this lease, then releases it. If the lease is lost
@@ -272,6 +261,40 @@ impl Guard {
         }
     }
 
+    /// Gives the lease back and leaves a record, in one request, if the lease is
+    /// still ours. One that cannot be reached is tried again in the background.
+    #[cfg(feature = "once")]
+    pub(crate) async fn release_storing(mut self, store: Store) -> Result<Released> {
+        self.tenancy.spent = true;
+        let (core, hold) = (Arc::clone(&self.tenancy.core), Arc::clone(self.hold()));
+        let home = core.home.clone();
+        let counted = core.errands.begin();
+        let released = async move {
+            let _counted = counted;
+            core.end_as(hold, |ending| Ending { store: Some(store), ..ending }).await
+        };
+        Errand::of(home, released).await
+    }
+
+    /// Ends the lease as that of a holder who died: its successor is told.
+    #[cfg(feature = "once")]
+    pub(crate) fn cut_off(mut self) {
+        self.tenancy.spent = true;
+        self.tenancy.core.cut_off(Arc::clone(self.hold()));
+    }
+
+    /// The record that came with the grant; `None` if it has to be loaded.
+    #[cfg(feature = "once")]
+    pub(crate) const fn take_loaded(&mut self) -> Option<Option<Record>> {
+        self.tenancy.loaded.take()
+    }
+
+    /// What the holder of a guard may look at without having it.
+    #[cfg(feature = "once")]
+    pub(crate) fn watched(&self) -> Arc<Hold> {
+        Arc::clone(self.hold())
+    }
+
     /// Lease id, name and mode, for what is bound to the lease.
     #[cfg(feature = "records")]
     pub(crate) fn ticket(&self) -> Ticket {
@@ -333,6 +356,15 @@ fn conclude(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Result<()> {
         (Some(error), _) => Err(error.with("name", &hold.name)),
         (None, Standing::Lost(loss)) => Err(lost(&hold.name, &loss)),
         (None, _) => Ok(()),
+    }
+}
+
+/// Still ours?
+pub(crate) fn check(hold: &Hold) -> Result<()> {
+    match hold.standing() {
+        Standing::Held | Standing::Jeopardy => Ok(()),
+        Standing::Lost(loss) => Err(lost(&hold.name, &loss)),
+        Standing::Released => Err(not_held(&hold.name)),
     }
 }
 

@@ -18,6 +18,8 @@ mod error;
 mod fence;
 mod gate;
 mod guard;
+#[cfg(feature = "once")]
+mod hex;
 mod hold;
 mod home;
 mod keeper;
@@ -58,6 +60,16 @@ pub use recipes::records::{Change, Records, Watch};
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;
 
+/// Work that is done one time for each key: idempotency keys, one-time tokens and
+/// fingerprints. It begins with [`Locks::once`].
+#[cfg(feature = "once")]
+pub mod once {
+    pub use crate::recipes::once::{
+        Busy, Crash, Done, Failure, Fields, Fingerprint, First, InTransaction, Kept, Key, Once,
+        OnceError, Refusal, TokenFault, TokenKeys, Tokens, Turn,
+    };
+}
+
 /// The guides, so that their code is compiled and run with the other tests.
 #[cfg(doctest)]
 mod guide {
@@ -72,6 +84,9 @@ mod guide {
     struct Fencing;
     #[doc = include_str!("../../../docs/guide/first-lock.md")]
     struct FirstLock;
+    #[cfg(feature = "once")]
+    #[doc = include_str!("../../../docs/guide/idempotency.md")]
+    struct Idempotency;
     #[cfg(feature = "ids")]
     #[doc = include_str!("../../../docs/guide/ids.md")]
     struct Ids;

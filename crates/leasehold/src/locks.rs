@@ -6,6 +6,8 @@ use std::time::Duration;
 use crate::acquire::{Delivery, Effort, Request, Tenancy, deliver};
 use crate::claim::Owner;
 use crate::client::Client;
+#[cfg(feature = "once")]
+use crate::clock::Moment;
 use crate::clock::{Clock, TestClock};
 use crate::connection::ConnectionEvents;
 use crate::core::Core;
@@ -330,6 +332,16 @@ impl Locks {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.client.core.clock
+    }
+
+    /// What `task` comes to, or `None` if `until` comes first.
+    #[cfg(feature = "once")]
+    pub(crate) async fn until<T: Send + 'static>(
+        &self,
+        until: Moment,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        self.client.core.until(until, task).await
     }
 
     /// Carries out a request; asks again if the grant was taken back because

@@ -13,6 +13,7 @@ Examples:
   leasehold schema postgres | psql shop
   leasehold schema mysql --prefix app_ | mysql shop
   leasehold schema postgres --names               a table for sql::lock_in
+  leasehold schema postgres --once                keys for Once::in_transaction
   leasehold schema postgres --guard goods         refuse fences that are older
   leasehold schema mysql --guard goods --column version
   leasehold schema sqlite --guard goods --column revision --rule version
@@ -25,17 +26,22 @@ pub(crate) struct Schema {
     pub(crate) database: Database,
 
     /// What the names of the tables begin with [default: leasehold_]
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["names", "guard"])]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["names", "once", "guard"])]
     pub(crate) prefix: Option<String>,
 
     /// The schema (PostgreSQL) or database (MySQL) of the tables
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["names", "guard"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["names", "once", "guard"])]
     pub(crate) schema: Option<String>,
 
     /// Print the table of names that `sql::lock_in` locks
     #[arg(long, value_name = "TABLE", num_args = 0..=1, default_missing_value = "leasehold_name_locks")]
     #[arg(conflicts_with = "guard")]
     pub(crate) names: Option<String>,
+
+    /// Print the table of keys that `Once::in_transaction` uses
+    #[arg(long, value_name = "TABLE", num_args = 0..=1, default_missing_value = "leasehold_once")]
+    #[arg(conflicts_with_all = ["guard", "names"])]
+    pub(crate) once: Option<String>,
 
     /// Print a trigger that refuses late writers of this table
     #[arg(long, value_name = "TABLE")]

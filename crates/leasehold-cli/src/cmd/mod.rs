@@ -5,10 +5,12 @@ mod doctor;
 mod evict;
 mod id;
 mod ls;
+mod once;
 mod pages;
 pub(crate) mod run;
 mod schema;
 mod show;
+mod token;
 mod watch;
 
 use crate::args::{Command, Global};
@@ -19,6 +21,8 @@ use crate::failure::Failure;
 pub(crate) async fn obey(global: &Global, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(args) => run::run(global, &args).await,
+        Command::Once(args) => once::once(global, &args).await,
+        Command::Token(args) => token::token(global, &args).await,
         Command::Watch(args) => watch::watch(global, &args).await,
         Command::Doctor(_) => doctor::doctor(global).await,
         Command::Bench(args) => bench::bench(global, &args).await,

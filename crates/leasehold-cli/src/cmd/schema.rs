@@ -1,6 +1,6 @@
 //! `schema`: SQL for those who run it themselves.
 
-use leasehold::sql::{self, Dialect, NameTable};
+use leasehold::sql::{self, Dialect, NameTable, OnceTable};
 
 use crate::args::{Rule, Schema};
 use crate::failure::Failure;
@@ -8,10 +8,13 @@ use crate::output;
 
 pub(crate) fn schema(args: &Schema) -> Result<(), Failure> {
     let dialect = args.database.into();
-    let text = match (&args.guard, &args.names) {
-        (Some(table), _) => guard(dialect, table, args)?,
-        (None, Some(table)) => names(dialect, table)?,
-        (None, None) => leasehold::schema(dialect, args.prefix.as_deref(), args.schema.as_deref())?,
+    let text = match (&args.guard, &args.names, &args.once) {
+        (Some(table), ..) => guard(dialect, table, args)?,
+        (None, Some(table), _) => names(dialect, table)?,
+        (None, None, Some(table)) => once(dialect, table)?,
+        (None, None, None) => {
+            leasehold::schema(dialect, args.prefix.as_deref(), args.schema.as_deref())?
+        }
     };
     output::print(&text)
 }
@@ -22,6 +25,14 @@ fn names(dialect: Dialect, table: &str) -> Result<String, Failure> {
         return Err(Failure::usage(text));
     }
     Ok(NameTable::new(table)?.schema(dialect))
+}
+
+fn once(dialect: Dialect, table: &str) -> Result<String, Failure> {
+    if dialect == Dialect::Sqlite {
+        let text = "keys in your own transaction are for postgres and mysql";
+        return Err(Failure::usage(text));
+    }
+    Ok(OnceTable::new(table)?.schema(dialect))
 }
 
 fn guard(dialect: Dialect, table: &str, args: &Schema) -> Result<String, Failure> {

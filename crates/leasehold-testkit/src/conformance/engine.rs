@@ -10,7 +10,7 @@ use crate::narrow;
 /// What a further deployment of an engine is checked for: what depends on the
 /// way to the servers. The rest is the same code and was checked on one server.
 const DEPLOYMENT: &[&str] =
-    &["exclusion", "waiting", "fences", "verbs", "modes", "records", "ids", "residue"];
+    &["exclusion", "waiting", "fences", "verbs", "modes", "records", "once", "ids", "residue"];
 
 const ADVISORY: &str = "strategy=advisory&timeout=20s";
 /// A table that a user might have, and how it is used.

@@ -20,6 +20,7 @@
 //! | `promises` | routes, requirements, what a weaker engine refuses |
 //! | `verbs`, `modes` | the contract, straight on the engine |
 //! | `records` | versioned values, where an engine keeps them |
+//! | `once` | work that is done once for each key |
 //! | `ids` | ids that are unique over all clients |
 //! | `replies` | replies that are lost |
 //! | `cancel` | futures dropped at every point |
@@ -40,6 +41,7 @@ mod limits;
 mod loss;
 mod modes;
 mod names;
+mod once;
 mod operate;
 mod owners;
 pub(crate) mod patience;
@@ -89,6 +91,7 @@ pub fn checks() -> Vec<Check> {
         verbs::checks(),
         modes::checks(),
         records::checks(),
+        once::checks(),
         ids::checks(),
         replies::checks(),
         cancel::checks(),

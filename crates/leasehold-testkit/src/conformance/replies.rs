@@ -8,7 +8,7 @@ use leasehold::engine::BoxFuture;
 use leasehold::{Error, ErrorKind, Outcome as Effect, Released, Result};
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{HOUR, free, idle, locked};
+use super::patience::{HOUR, eventually, free, idle, locked};
 use super::recipe::Recipe;
 use super::store::Store;
 use crate::twist::{Inner, Twist};
@@ -54,8 +54,8 @@ async fn a_drop_whose_reply_is_lost_is_tried_again(store: Store) -> Outcome {
     deaf.0.releases.store(1, Ordering::Release);
     drop(guard);
     let next = locked(&below.mutex("n").ttl(HOUR)).await?;
-    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    ensure!(deaf.0.heard.load(Ordering::Acquire) > 0, "it was not tried again");
+    let heard = || async { Ok(deaf.0.heard.load(Ordering::Acquire) > 0) };
+    eventually("it is tried again", heard).await?;
     ensure!(below.mutex("n").try_lock().await?.is_none(), "the successor lost it");
     Ok(next.check()?)
 }

@@ -34,10 +34,11 @@ async fn a_waiter_whose_own_node_is_removed_joins_again() -> Checked {
             tokio::spawn(two.mutex(NAME).ttl(LONG).lock().within(BOUND).into_future());
         queued(&one, 1).await?;
         let place = only(store.line(&server)?, &held)?;
+        let made = store.made(&server, &place)?;
         store.remove(&server, &place)?;
         until(&format!("{store:?}: it joins again"), || async {
-            let line = store.line(&server)?;
-            Ok(line.len() == 2 && !line.contains(&place))
+            let Ok(place) = only(store.line(&server)?, &held) else { return Ok(false) };
+            Ok(store.made(&server, &place)? > made)
         })
         .await?;
         guard.check()?;

@@ -39,6 +39,16 @@ impl Store {
         Ok(keys.lines().filter(|key| !key.is_empty()).map(str::to_owned).collect())
     }
 
+    /// The change that made a node or key, if it is there.
+    pub(crate) fn made(self, server: &Server, key: &str) -> Checked<Option<i64>> {
+        if self == Self::Zookeeper {
+            return Ok(Znodes::connect(server.addr())?.stat(key)?.map(|stat| stat.czxid));
+        }
+        let answer = server.tell(&["get", key, "-w", "json"])?;
+        let answer: serde_json::Value = serde_json::from_str(&answer)?;
+        Ok(answer["kvs"][0]["create_revision"].as_i64())
+    }
+
     /// Removes a node or key, as an operator would.
     pub(crate) fn remove(self, server: &Server, key: &str) -> Checked {
         let removed = match self {

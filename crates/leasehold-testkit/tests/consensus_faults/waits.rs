@@ -89,7 +89,7 @@ async fn two_hundred_waiters_cost_a_release_no_more_than_two() -> Checked {
     let mut crowd = tokio::task::JoinSet::new();
     for _ in 0..CROWD {
         let lock = locks.mutex(NAME).ttl(LONG).fair().lock().within(BOUND);
-        crowd.spawn(async move { Ok::<_, leasehold::Error>(lock.await?.release().await?) });
+        crowd.spawn(async move { lock.await?.release().await });
     }
     until("all are in line", || async { Ok(Store::Zookeeper.line(&server)?.len() == CROWD + 1) })
         .await?;

@@ -29,6 +29,8 @@ pub(crate) struct Asker {
     pub(crate) terms: Terms,
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
+    /// Whether a grant is to bring the record of its name.
+    pub(crate) load: bool,
 }
 
 impl Asker {
@@ -50,6 +52,7 @@ impl Asker {
             terms,
             meta: None,
             fair: false,
+            load: false,
         }
     }
 
@@ -88,16 +91,22 @@ impl Asker {
     }
 
     fn request(&self, mode: Mode, effort: Effort) -> Result<Request> {
-        Ok(Request {
-            name: self.name()?,
+        Ok(self.request_for(self.name()?, mode, effort))
+    }
+
+    /// A request for another name, on the same engine.
+    pub(crate) fn request_for(&self, name: Name, mode: Mode, effort: Effort) -> Request {
+        Request {
+            name,
             mode,
             owner: self.owner.clone(),
             reentrant: self.reentrant,
             terms: self.terms,
             meta: self.meta.clone(),
             fair: self.fair,
+            load: self.load,
             effort,
-        })
+        }
     }
 }
 

@@ -5,6 +5,8 @@ pub(crate) mod asker;
 #[cfg(feature = "ids")]
 pub mod ids;
 pub(crate) mod mutex;
+#[cfg(feature = "once")]
+pub(crate) mod once;
 #[cfg(feature = "records")]
 pub(crate) mod record;
 #[cfg(feature = "records")]

@@ -10,6 +10,7 @@
 //! | notice that someone else has written since you read | [`versioned_update`] |
 //! | keep others away from a row until you commit | [`lock_row`] |
 //! | keep others away from a *name* until you commit | [`lock_in`] |
+//! | do work once for each key, with its record in the same transaction | `OnceTable` |
 //! | refuse writers that do not use this library | [`guard`] |
 //!
 //! They are texts: give them to sqlx, diesel, sea-orm or a driver of your choice,
@@ -37,6 +38,8 @@ mod guard;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod names;
+#[cfg(feature = "once")]
+mod once;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod row;
@@ -48,6 +51,10 @@ pub use dialect::Dialect;
 pub use fault::error;
 pub use guard::{Rule, guard};
 pub use names::{NameTable, lock_in};
+#[cfg(feature = "once")]
+pub use once::OnceTable;
+#[cfg(feature = "once")]
+pub(crate) use once::{Before, Claimed};
 pub use row::{Wait, lock_row, wait_limit};
 pub use statement::Statement;
 pub use transaction::{Answer, Transaction};

@@ -26,7 +26,7 @@ impl<E: Ensemble> Office<E> {
         }
         let doubtful = desk.doubtful;
         let asked = match (desk.fence(), self.way(claim.ticket.mode)) {
-            (Some(fence), _) => Ok(Verdict::Granted(self.grant(&desk, &claim, fence))),
+            (Some(fence), _) => grant(&desk, &claim, fence),
             (None, Mode::Permits { take, of }) => {
                 self.ask_for_permits(&claim, desk, take, of).await
             }
@@ -138,12 +138,7 @@ impl<E: Ensemble> Office<E> {
         if let Some(span) = desk.fixed_for {
             self.end_at(claim.ticket.id, self.clock.now().after(span));
         }
-        Ok(Verdict::Granted(self.grant(&desk, claim, fence)))
-    }
-
-    fn grant(&self, desk: &Desk, claim: &Claim, fence: u64) -> Grant {
-        let ttl = desk.session.ttl().min(claim.ttl);
-        Grant::new(fence, ttl, desk.session.proven())
+        grant(&desk, claim, fence)
     }
 
     /// It is not at the front: it stands in line, or leaves.
@@ -313,6 +308,16 @@ impl<E: Ensemble> Office<E> {
     async fn record(&self, name: &Name) -> Result<Option<Record>> {
         Ok(self.live(name).await?.map(|found| found.record()))
     }
+}
+
+/// A lease, unless its session has ended meanwhile.
+fn grant(desk: &Desk, claim: &Claim, fence: u64) -> Result<Verdict> {
+    if desk.session.is_over() {
+        let text = "the session ended before the lease was told; it is asked for again";
+        return Err(Error::new(ErrorKind::Unavailable, text).unknown());
+    }
+    let ttl = desk.session.ttl().min(claim.ttl);
+    Ok(Verdict::Granted(Grant::new(fence, ttl, desk.session.proven())))
 }
 
 /// Somebody clears the line all the time.

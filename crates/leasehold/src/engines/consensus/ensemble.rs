@@ -165,6 +165,12 @@ pub(in crate::engines) enum News {
     Gap,
 }
 
+/// Card and fence of an entry, if it is there.
+pub(in crate::engines) type Look = Option<(Card, u64)>;
+
+/// Some values, and whether there may be more.
+pub(in crate::engines) type Scan = (Vec<(Name, Value)>, bool);
+
 /// A consensus store.
 ///
 /// Every method ends by itself within the request time-out. Requests that were
@@ -204,7 +210,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>>;
 
     /// Looks at entries: card and fence of each that is there, in one trip.
-    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Option<(Card, u64)>>>>;
+    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>>;
 
     /// Watches an entry; `None` if it is not there.
     fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>>;
@@ -254,7 +260,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
         prefix: Arc<str>,
         from: Arc<str>,
         most: usize,
-    ) -> BoxFuture<Result<(Vec<(Name, Value)>, bool)>>;
+    ) -> BoxFuture<Result<Scan>>;
 
     /// Changes of the values whose names begin with `prefix`, in their order, from
     /// the moment it answers. The channel closes with the store.

@@ -11,10 +11,18 @@
 mod card;
 mod claims;
 mod desk;
+#[cfg_attr(
+    not(all(feature = "zookeeper", feature = "etcd")),
+    allow(dead_code, reason = "a store needs what it needs of it")
+)]
 mod ensemble;
 mod line;
 mod permits;
 mod records;
+#[cfg_attr(
+    not(all(feature = "zookeeper", feature = "etcd")),
+    allow(dead_code, reason = "a store needs what it needs of it")
+)]
 mod session;
 mod upkeep;
 mod view;
@@ -22,8 +30,8 @@ mod waits;
 
 pub(in crate::engines) use card::Card;
 pub(in crate::engines) use ensemble::{
-    Change, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Part, Step, Value, Watched,
-    WatchedLine,
+    Change, Ensemble, Entry, If, Joined, Life, Line, Look, Newcomer, News, Part, Scan, Step, Value,
+    Watched, WatchedLine,
 };
 pub(in crate::engines) use session::Session;
 

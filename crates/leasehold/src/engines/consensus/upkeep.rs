@@ -22,7 +22,7 @@ pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 /// request.
 const SETTLED: Duration = Duration::from_millis(50);
 /// The pause before what failed is tried again.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// The sessions whose end is waited for.
 #[derive(Debug, Default)]

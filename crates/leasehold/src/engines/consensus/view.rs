@@ -30,7 +30,8 @@ impl Note {
     const MARK: &'static str = "__EVICT__";
 
     fn write(eviction: &Eviction) -> Vec<u8> {
-        format!("{}\n{}\n{}", Self::MARK, eviction.actor, eviction.reason).into_bytes()
+        let actor = eviction.actor.replace('\n', " ");
+        format!("{}\n{actor}\n{}", Self::MARK, eviction.reason).into_bytes()
     }
 
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {

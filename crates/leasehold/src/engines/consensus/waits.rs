@@ -8,6 +8,7 @@ use super::desk::{Desk, Stage};
 use super::ensemble::{Ensemble, Line, Part};
 use super::line::{Standing, standing};
 use super::permits::are_in;
+use super::upkeep::PAUSE;
 use crate::claim::{Mode, Predecessor, Ticket, Wake};
 use crate::clock::Moment;
 use crate::error::Result;
@@ -25,7 +26,14 @@ impl<E: Ensemble> Office<E> {
         };
         tokio::select! {
             biased;
-            wake = turn => wake,
+            wake = turn => match wake {
+                Ok(wake) => Ok(wake),
+                // The claim that follows says what is wrong, or is tried again.
+                Err(_) => {
+                    self.clock.sleep_until(self.clock.now().after(PAUSE)).await;
+                    Ok(Wake::Look)
+                }
+            },
             // Then it has to join again, in another session.
             () = desk.session.ended() => Ok(Wake::Look),
             () = self.clock.sleep_until(until) => Ok(Wake::Look),
@@ -81,6 +89,9 @@ impl<E: Ensemble> Office<E> {
     /// The turn has come. The lease runs as long as the place would have: both
     /// are the session's.
     fn handed_over(self: &Arc<Self>, desk: &Desk) -> Wake {
+        if desk.session.is_over() {
+            return Wake::Look;
+        }
         let fence = fence(&desk.entries);
         self.desks.update(desk.ticket.id, |desk| desk.stage = Stage::Held { fence });
         if let Some(span) = desk.fixed_for {

@@ -23,7 +23,7 @@ impl Etcd {
                     findings.extend(about(dial, &status));
                     members.push(status);
                 }
-                Err(fault) => findings.push(silent(dial, &fault.into())),
+                Err(fault) => findings.push(silent(dial, &fault.into_error())),
             }
         }
         findings.extend(lagging(&members));
@@ -55,7 +55,7 @@ impl Etcd {
     /// Servers that know users say something else to nobody's login.
     async fn open_to_all(&self) -> Option<Finding> {
         let nobody = AuthenticateRequest::default();
-        let error = Error::from(self.link.ask(nobody, self.link.deadline()).await.err()?);
+        let error = self.link.ask(nobody, self.link.deadline()).await.err()?;
         error.to_string().contains("not enabled").then(|| {
             Finding::new(
                 Severity::Note,

@@ -9,8 +9,8 @@ use super::Etcd;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Card, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Session, Step, Value, Watched,
-    WatchedLine,
+    Ensemble, Entry, If, Joined, Life, Line, Look, Newcomer, News, Scan, Session, Step, Value,
+    Watched, WatchedLine,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -58,7 +58,7 @@ impl Ensemble for Arc<Etcd> {
         Box::pin(async move { Etcd::watch_line(&me, &line).await })
     }
 
-    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Option<(Card, u64)>>>> {
+    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::look(&me, &keys).await })
     }
@@ -117,7 +117,7 @@ impl Ensemble for Arc<Etcd> {
         prefix: Arc<str>,
         from: Arc<str>,
         most: usize,
-    ) -> BoxFuture<Result<(Vec<(Name, Value)>, bool)>> {
+    ) -> BoxFuture<Result<Scan>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::scan(&me, &namespace, &prefix, &from, most).await })
     }

@@ -9,14 +9,14 @@ use super::proto::{Compare, Event, TxnRequest};
 use super::txn;
 use super::values::session_of;
 use super::watches::Watch;
-use crate::engines::consensus::{Card, Change, Step, Watched};
+use crate::engines::consensus::{Change, Look, Step, Watched};
 use crate::error::Result;
 
 /// How many steps a transaction may have: servers take 128 unless told otherwise.
 const STEPS: usize = 100;
 
 impl Etcd {
-    pub(super) async fn look(&self, keys: &[Arc<str>]) -> Result<Vec<Option<(Card, u64)>>> {
+    pub(super) async fn look(&self, keys: &[Arc<str>]) -> Result<Vec<Look>> {
         let by = self.link.deadline();
         let mut seen = Vec::with_capacity(keys.len());
         for some in keys.chunks(STEPS) {

@@ -36,10 +36,10 @@ impl Etcd {
             let stone = txn::put(tombstone, Vec::new(), lease);
             let request =
                 TxnRequest { success: vec![stone, look.clone()], ..TxnRequest::default() };
-            match self.link.ask(request, by).await {
+            match self.link.try_ask(request, by).await {
                 // Somebody has revoked it.
                 Err(Fault::LeaseGone) => *self.graves.lease() = None,
-                answer => return Ok(answer?),
+                answer => return answer.map_err(Fault::into_error),
             }
         }
     }

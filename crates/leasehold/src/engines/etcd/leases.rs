@@ -92,15 +92,15 @@ impl Leases {
     }
 
     /// A lease that nobody keeps alive, and its ttl.
-    pub(super) async fn lease(&self, seconds: i64, by: Moment) -> Result<(i64, Duration), Fault> {
+    pub(super) async fn lease(&self, seconds: i64, by: Moment) -> Result<(i64, Duration)> {
         let granted = self.link.ask(LeaseGrantRequest { ttl: seconds }, by).await?;
         Ok((granted.id, Duration::from_secs(granted.ttl.unsigned_abs())))
     }
 
-    pub(super) async fn revoke(&self, id: i64, by: Moment) -> Result<(), Fault> {
-        match self.link.ask(LeaseRevokeRequest { id }, by).await {
+    pub(super) async fn revoke(&self, id: i64, by: Moment) -> Result<()> {
+        match self.link.try_ask(LeaseRevokeRequest { id }, by).await {
             Ok(_) | Err(Fault::LeaseGone) => Ok(()),
-            Err(fault) => Err(fault),
+            Err(fault) => Err(fault.into_error()),
         }
     }
 
@@ -129,7 +129,7 @@ impl Leases {
         let mut closed = Ok(());
         for session in all.values() {
             let revoked = self.revoke(session.id().cast_signed(), by).await;
-            closed = closed.and(revoked.map_err(Error::from));
+            closed = closed.and(revoked);
         }
         closed
     }

@@ -62,7 +62,7 @@ impl Etcd {
         let own = Keys::own(&place.prefix, session.id(), newcomer.id);
         let tombstone = self.keys.tombstone(place.part, newcomer.id);
         let request = place.joining(&own, session, newcomer, &tombstone);
-        let answer = self.on_session(session, self.link.ask(request, by).await)?;
+        let answer = self.on_session(session, self.link.try_ask(request, by).await)?;
         let [own, tombstone, line, queue] = ranges(answer);
         let mine: Vec<_> = place.view(&own.kvs).line;
         if mine.is_empty() && !tombstone.kvs.is_empty() {
@@ -103,7 +103,7 @@ impl Etcd {
             success: vec![txn::put(&entry.key, card.write(), lease)],
             failure: Vec::new(),
         };
-        let answer = self.link.ask(request, self.link.deadline()).await;
+        let answer = self.link.try_ask(request, self.link.deadline()).await;
         let answer = self.on_session(session, answer)?;
         Ok(answer.succeeded.then_some(Entry { mode: Mode::Read, card: Some(card), ..entry }))
     }
@@ -132,7 +132,7 @@ impl Etcd {
                 self.leases.live().over(session);
                 Err(over())
             }
-            answer => Ok(answer?),
+            answer => answer.map_err(Fault::into_error),
         }
     }
 

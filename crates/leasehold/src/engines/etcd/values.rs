@@ -6,13 +6,14 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Etcd;
+use super::link::Fault;
 use super::pause::Pause;
 use super::proto::event::EventType;
 use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::txn;
 use super::watches::Watch;
 use crate::clock::Moment;
-use crate::engines::consensus::{If, Life, News, Session, Value};
+use crate::engines::consensus::{If, Life, News, Scan, Session, Value};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -81,10 +82,10 @@ impl Etcd {
     ) -> Result<Option<u64>> {
         let mut leases = txn::leases(&request);
         leases.retain(|lease| bound.as_ref().is_none_or(|it| it.id() != lease.cast_unsigned()));
-        let answer = self.link.ask(request, by).await;
+        let answer = self.link.try_ask(request, by).await;
         let answer = match bound {
             Some(session) => self.on_session(&session, answer)?,
-            None => answer?,
+            None => answer.map_err(Fault::into_error)?,
         };
         if !answer.succeeded {
             self.give_back(leases, by).await;
@@ -106,7 +107,7 @@ impl Etcd {
         prefix: &str,
         from: &str,
         most: usize,
-    ) -> Result<(Vec<(Name, Value)>, bool)> {
+    ) -> Result<Scan> {
         let by = self.link.deadline();
         let records = self.keys.records(namespace);
         let range_end = txn::end_of(&(records.clone() + prefix));

@@ -41,7 +41,7 @@ pub(super) struct Answer {
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     shared: Arc<Shared>,
-    _tasks: Arc<Tasks>,
+    tasks: Arc<Tasks>,
 }
 
 #[derive(Debug)]
@@ -120,7 +120,7 @@ impl Connection {
         let reader = home.spawn(read(Arc::clone(&shared), input)).abort_handle();
         let writer = home.spawn(write(Arc::clone(&shared), output)).abort_handle();
         let tasks = Tasks { reader, writer, shared: Arc::clone(&shared) };
-        Self { shared, _tasks: Arc::new(tasks) }
+        Self { shared, tasks: Arc::new(tasks) }
     }
 
     /// Sends all in one go and waits for all answers. Each may be an error of its
@@ -189,8 +189,8 @@ impl Connection {
 
     /// Ends it: nothing that is on its way will be answered.
     pub(super) fn cut(&self) {
-        self._tasks.reader.abort();
-        self._tasks.writer.abort();
+        self.tasks.reader.abort();
+        self.tasks.writer.abort();
         self.shared.fail();
     }
 }

@@ -10,8 +10,8 @@ use super::client::Client;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Card, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Session, Step, Value, Watched,
-    WatchedLine,
+    Ensemble, Entry, If, Joined, Life, Line, Look, Newcomer, News, Scan, Session, Step, Value,
+    Watched, WatchedLine,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -78,7 +78,7 @@ impl Ensemble for ZooKeeper {
         self.run(|client| async move { client.watch_line(line).await })
     }
 
-    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Option<(Card, u64)>>>> {
+    fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>> {
         self.run(|client| async move { client.look(keys).await })
     }
 
@@ -130,7 +130,7 @@ impl Ensemble for ZooKeeper {
         prefix: Arc<str>,
         from: Arc<str>,
         most: usize,
-    ) -> BoxFuture<Result<(Vec<(Name, Value)>, bool)>> {
+    ) -> BoxFuture<Result<Scan>> {
         self.run(|client| async move { client.scan(namespace, prefix, from, most).await })
     }
 

@@ -113,11 +113,18 @@ impl Follower {
             }
             return Ok(());
         }
+        if tap.is_told_again(&notice.path, u64::MAX) {
+            self.send(News::Gap);
+            return Ok(());
+        }
         let look = Request::GetData { path: notice.path.clone(), watch: false };
         let answer = only(ask_on(&tap.connection, vec![look]).await?)?;
-        // A server tells of a change before it shows it: what was seen is the last
-        // that was told of by then, and those before it were missed.
-        let missed = tap.forget(&notice.path, answer.frame);
+        // A server tells of a change before it shows it: this may be what a later
+        // notice tells of, and is told in its turn.
+        if tap.is_told_again(&notice.path, answer.frame) {
+            self.send(News::Gap);
+            return Ok(());
+        }
         match data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat)) {
             Some(stored) if !stored.is_mark() => {
                 tap.marked.remove(&notice.path);
@@ -129,9 +136,6 @@ impl Follower {
             }
             None if tap.marked.remove(&notice.path) => {}
             None => self.send(News::Gone(name)),
-        }
-        if missed {
-            self.send(News::Gap);
         }
         Ok(())
     }
@@ -156,12 +160,9 @@ impl Tap {
         }
     }
 
-    /// Forgets what else was said of a path before a frame; whether there was
-    /// anything.
-    fn forget(&mut self, path: &str, before: u64) -> bool {
+    /// Whether another notice of this path came before a frame.
+    fn is_told_again(&mut self, path: &str, before: u64) -> bool {
         self.fill();
-        let count = self.queue.len();
-        self.queue.retain(|(frame, notice)| notice.path != path || *frame > before);
-        self.queue.len() < count
+        self.queue.iter().any(|(frame, notice)| notice.path == path && *frame < before)
     }
 }

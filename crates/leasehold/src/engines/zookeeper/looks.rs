@@ -7,12 +7,12 @@ use super::connection::Connection;
 use super::layout::unescape;
 use super::lines::version;
 use super::wire::{Request, What};
-use crate::engines::consensus::{Card, Change, Line, Watched, WatchedLine};
+use crate::engines::consensus::{Card, Change, Line, Look, Watched, WatchedLine};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
 impl Client {
-    pub(super) async fn look(&self, keys: Vec<Arc<str>>) -> Result<Vec<Option<(Card, u64)>>> {
+    pub(super) async fn look(&self, keys: Vec<Arc<str>>) -> Result<Vec<Look>> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }

@@ -13,7 +13,7 @@ use super::stored::{GRACE_MILLIS, Stored, mark, packed, stamped};
 use super::tether::Tether;
 use super::wall::millis;
 use super::wire::{Body, Code, Node, Request};
-use crate::engines::consensus::{If, Life, Value};
+use crate::engines::consensus::{If, Life, Scan, Value};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -310,7 +310,7 @@ impl Client {
         prefix: Arc<str>,
         from: Arc<str>,
         most: usize,
-    ) -> Result<(Vec<(Name, Value)>, bool)> {
+    ) -> Result<Scan> {
         let path = self.layout.values_of(&namespace);
         let list = Request::GetChildren { path: path.clone(), watch: false };
         let segments = children(only(self.ask_now(vec![list]).await?)?)?;

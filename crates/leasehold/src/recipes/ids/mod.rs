@@ -56,13 +56,11 @@ impl Locks {
 
 impl Ids {
     /// Numbers from blocks that the engine hands out.
-    #[must_use]
     pub fn segment(&self) -> Segment {
         Segment::new(&self.locks, &self.tag)
     }
 
     /// Time, worker and sequence, with a worker number leased from the engine.
-    #[must_use]
     pub fn snowflake(&self) -> Snowflake {
         Snowflake::leased(&self.locks, &self.tag)
     }

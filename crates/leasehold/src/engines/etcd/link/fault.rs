@@ -19,21 +19,21 @@ pub(in crate::engines::etcd) enum Fault {
     Refused(Error),
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::LeaseGone => over(),
-            Fault::Token(error) | Fault::Elsewhere(error) | Fault::Refused(error) => error,
-        }
-    }
-}
-
 /// A session has ended under a request.
 pub(in crate::engines::etcd) fn over() -> Error {
     Error::new(ErrorKind::Unavailable, "the etcd lease of this client is over; ask again")
 }
 
 impl Fault {
+    /// Not a `From`: with a second one for our error, `?` in closures of others
+    /// could not tell which error they mean.
+    pub(in crate::engines::etcd) fn into_error(self) -> Error {
+        match self {
+            Self::LeaseGone => over(),
+            Self::Token(error) | Self::Elsewhere(error) | Self::Refused(error) => error,
+        }
+    }
+
     pub(super) fn of(status: &Status, has_effect: bool) -> Self {
         let said = status.message();
         match status.code() {
@@ -137,7 +137,7 @@ mod tests {
     fn outcome(code: Code, said: &str, has_effect: bool) -> (ErrorKind, Outcome, bool) {
         let fault = Fault::of(&Status::new(code, said), has_effect);
         let again = fault.is_repeatable(has_effect);
-        let error = Error::from(fault);
+        let error = fault.into_error();
         (error.kind(), error.outcome(), again)
     }
 

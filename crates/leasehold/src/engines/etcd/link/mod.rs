@@ -93,8 +93,17 @@ impl Link {
         self.clock.now().after(self.timeout)
     }
 
-    /// Asks, and asks another server where that can do no harm.
-    pub(super) async fn ask<C: Call>(&self, request: C, by: Moment) -> Result<C::Answer, Fault> {
+    pub(super) async fn ask<C: Call>(&self, request: C, by: Moment) -> Result<C::Answer> {
+        self.try_ask(request, by).await.map_err(Fault::into_error)
+    }
+
+    /// Asks, and asks another server where that can do no harm. For those who want
+    /// to know why there is no answer.
+    pub(super) async fn try_ask<C: Call>(
+        &self,
+        request: C,
+        by: Moment,
+    ) -> Result<C::Answer, Fault> {
         let has_effect = request.has_effect();
         let mut servers = self.dials.len();
         let mut token_may_be_old = true;

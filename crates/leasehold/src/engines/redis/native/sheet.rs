@@ -95,9 +95,7 @@ fn sheet(items: &mut Items) -> Result<Option<Sheet>> {
     let Some(version) = items.next() else { return Ok(None) };
     let record = Record::new(items.bytes()?, version.number()?);
     let (lease, id) = (items.item()?.maybe_text()?, items.item()?.maybe_bytes()?);
-    let lease = lease
-        .zip(id)
-        .map(|(lease, id)| Ok::<_, crate::error::Error>((name(&lease)?, lease_id(id)?)));
+    let lease = lease.zip(id).map(|(lease, id)| Ok((name(&lease)?, lease_id(id)?)));
     Ok(Some(Sheet { record, lease: lease.transpose()? }))
 }
 

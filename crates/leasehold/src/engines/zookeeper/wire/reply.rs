@@ -189,3 +189,45 @@ impl Greeting {
 
 /// The number of a request that has none of its own.
 pub(in super::super) const PING_XID: i32 = PING;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn of_a_change_that_failed_each_step_says_why() {
+        let mut bytes = Vec::new();
+        for code in [0, -101, -2] {
+            bytes.extend((-1_i32).to_be_bytes());
+            bytes.push(0);
+            bytes.extend([code, code].map(i32::to_be_bytes).concat());
+        }
+        bytes.extend([255, 255, 255, 255, 1, 255, 255, 255, 255]);
+        let multi = Kind::from(&Request::Multi(Vec::new()));
+        let steps = Body::read(&mut Text::new(&bytes), multi).unwrap();
+        let codes = [Code(0), Code::NO_NODE, Code::INCONSISTENT];
+        assert_eq!(steps, Body::Steps(codes.map(Err).to_vec()));
+    }
+
+    #[test]
+    fn a_list_comes_back_in_its_order() {
+        let bytes = [&[0, 0, 0, 2][..], &[0, 0, 0, 1, b'b'], &[0, 0, 0, 1, b'a']].concat();
+        let list = Kind::from(&Request::GetChildren { path: "/".into(), watch: false });
+        let found = Body::read(&mut Text::new(&bytes), list).unwrap();
+        assert_eq!(found, Body::Children(vec!["b".into(), "a".into()]));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            for op in [op::MULTI, op::CREATE2, op::GET_DATA, op::EXISTS, op::GET_CHILDREN] {
+                let _ = Body::read(&mut Text::new(&bytes), Kind(op));
+            }
+            let _ = Head::read(&mut Text::new(&bytes));
+            let _ = Notice::read(&mut Text::new(&bytes));
+            let _ = Greeting::read(&mut Text::new(&bytes));
+        }
+    }
+}

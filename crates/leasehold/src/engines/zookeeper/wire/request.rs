@@ -209,3 +209,24 @@ pub(in super::super) fn digest(login: &str) -> Vec<u8> {
     pen.int(super::reply::AUTH).int(op::AUTH).int(0).text("digest").text(login);
     pen.done()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_says_how_long_it_is_and_what_is_asked() {
+        let frame = Request::Exists { path: "/a".into() }.frame(7);
+        assert_eq!(frame, [0, 0, 0, 15, 0, 0, 0, 7, 0, 0, 0, 3, 0, 0, 0, 2, b'/', b'a', 0]);
+    }
+
+    #[test]
+    fn a_step_that_makes_a_node_asks_for_no_more_than_its_path() {
+        let (path, acl) = ("/a".to_owned(), Acl::Open);
+        let step = Request::Create { path, data: vec![], node: Node::Numbered, acl };
+        assert_eq!(step.op(), op::CREATE2);
+        let frame = Request::Multi(vec![step]).frame(1);
+        assert_eq!(frame[12..16], op::CREATE.to_be_bytes());
+        assert_eq!(frame[frame.len() - 9..], [255, 255, 255, 255, 1, 255, 255, 255, 255]);
+    }
+}

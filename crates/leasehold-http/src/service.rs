@@ -1,0 +1,291 @@
+//! The service: one request, from its key to its response.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, header};
+use http_body::Body;
+use http_body_util::{Either, Full};
+use leasehold::once::{Done, Fingerprint, Kept, Once, OnceError, Refusal, Turn};
+use tower_service::Service;
+
+use crate::body::{Rest, Whole, read};
+use crate::header::{self as key_header, REPLAYED, REPLAYED_AGE, Said};
+use crate::policy::Policy;
+use crate::problem::Problem;
+use crate::saved::Saved;
+
+/// The body of a response: one that was read whole, or one that is passed on.
+pub type Reply<R> = Either<Full<Bytes>, Rest<R>>;
+
+/// A service whose requests run once for each key; see
+/// [`IdempotencyLayer`](crate::IdempotencyLayer). Handlers find the
+/// [`Turn`] of their run, with its fence, among the extensions of the request.
+#[derive(Clone, Debug)]
+pub struct Idempotency<S> {
+    inner: S,
+    once: Once,
+    policy: Arc<Policy>,
+}
+
+impl<S> Idempotency<S> {
+    pub(crate) const fn new(inner: S, once: Once, policy: Arc<Policy>) -> Self {
+        Self { inner, once, policy }
+    }
+}
+
+impl<S, B, R> Service<Request<B>> for Idempotency<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Body + From<Bytes> + Send + 'static,
+    B::Data: Send,
+    B::Error: Send,
+    R: Body + Send + 'static,
+    R::Data: Send,
+    R::Error: Send,
+{
+    type Response = Response<Reply<R>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The one that is ready goes with the request.
+        let another = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, another);
+        let policy = &self.policy;
+        let said = if policy.methods.contains(request.method()) {
+            key_header::read(request.headers(), policy.spelling)
+        } else {
+            Said::Nothing
+        };
+        let problem = match said {
+            Said::Key(key) => {
+                let (once, policy) = (self.once.clone(), Arc::clone(policy));
+                return Box::pin(keyed(inner, once, policy, key, request));
+            }
+            Said::Wrong(why) => Problem::bad(why),
+            Said::Nothing if policy.required && policy.methods.contains(request.method()) => {
+                Problem::missing()
+            }
+            Said::Nothing => {
+                let response = inner.call(request);
+                return Box::pin(async move { Ok(response.await?.map(passed)) });
+            }
+        };
+        Box::pin(async move { Ok(told(problem)) })
+    }
+}
+
+fn passed<R>(body: R) -> Reply<R> {
+    Either::Right(Rest::all(body))
+}
+
+fn told<R>(problem: Problem) -> Response<Reply<R>> {
+    problem.response::<Full<Bytes>>().map(Either::Left)
+}
+
+/// What both the caller and the run may take out, and who comes first has it.
+type Slot<T> = Arc<Mutex<Option<T>>>;
+
+fn slot<T>(item: Option<T>) -> Slot<T> {
+    Arc::new(Mutex::new(item))
+}
+
+fn take<T>(slot: &Slot<T>) -> Option<T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// Why a run has no outcome to record.
+enum Stop<E, R> {
+    /// The service failed.
+    Failed(E),
+    /// Its response is not one to record.
+    Pass(Response<Reply<R>>),
+    /// The caller did not wait for it to begin.
+    GaveUp,
+}
+
+impl<E, R> fmt::Display for Stop<E, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the response is not recorded")
+    }
+}
+
+async fn keyed<S, B, R>(
+    inner: S,
+    once: Once,
+    policy: Arc<Policy>,
+    key: String,
+    request: Request<B>,
+) -> Result<Response<Reply<R>>, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Body + From<Bytes> + Send + 'static,
+    B::Data: Send,
+    B::Error: Send,
+    R: Body + Send + 'static,
+    R::Data: Send,
+    R::Error: Send,
+{
+    let (parts, body) = request.into_parts();
+    let body = match read(body, policy.max_request).await {
+        Ok(Whole::Whole(body)) => body,
+        Ok(Whole::Longer(_)) => return Ok(told(Problem::too_large())),
+        Err(_) => return Ok(told(Problem::unreadable())),
+    };
+    let caller = (policy.caller)(&parts);
+    // The length first, so that no two pairs are written the same way.
+    let key = format!("{}:{caller}{key}", caller.len());
+    let about = fingerprint(&policy, &parts, &body);
+    let work = slot(Some((inner, Request::from_parts(parts, B::from(body)))));
+    let run = Run { once, policy, first: slot(None), work };
+    run.to_the_end(key, about).await
+}
+
+/// Method, target and body; JSON by what it means.
+fn fingerprint(policy: &Policy, parts: &Parts, body: &[u8]) -> Fingerprint {
+    let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let json = kind.is_some_and(|kind| kind.contains("json"));
+    let meant = json.then(|| policy.fields.of_json(body).ok()).flatten();
+    let meant = meant.unwrap_or_else(|| Fingerprint::of_bytes(body));
+    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+    Fingerprint::of_bytes(format!("{} {target} {meant:?}", parts.method).as_bytes())
+}
+
+/// One request with a key.
+struct Run<S, B, R> {
+    once: Once,
+    policy: Arc<Policy>,
+    /// The service and the request, until one of them has begun or given up.
+    work: Slot<(S, Request<B>)>,
+    /// The response of this very run, with all its headers.
+    first: Slot<Response<Reply<R>>>,
+}
+
+type Ended<S, B, R> = Result<Done, OnceError<Stop<<S as Service<Request<B>>>::Error, R>>>;
+
+impl<S, B, R> Run<S, B, R>
+where
+    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Send + 'static,
+    R: Body + Send + 'static,
+    R::Data: Send,
+    R::Error: Send,
+{
+    /// The work is a task of its own: it goes on if the client hangs up.
+    #[expect(clippy::disallowed_methods, reason = "handlers run where the service does")]
+    async fn to_the_end(
+        self,
+        key: String,
+        about: Fingerprint,
+    ) -> Result<Response<Reply<R>>, S::Error> {
+        let (once, policy) = (self.once.clone(), Arc::clone(&self.policy));
+        let (work, first) = (Arc::clone(&self.work), Arc::clone(&self.first));
+        let mut task = tokio::spawn(async move {
+            let run = async move |turn| carry_out(&work, &first, &policy, turn).await;
+            once.run(key, about, run).await
+        });
+        let ended = tokio::select! {
+            biased;
+            ended = &mut task => ended,
+            () = tokio::time::sleep(self.policy.patience) => match take(&self.work) {
+                Some(work) => return self.without(Some(work)).await,
+                // It has begun, and takes as long as it takes.
+                None => task.await,
+            },
+        };
+        match ended {
+            Ok(ended) => self.conclude(ended).await,
+            Err(died) => match died.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Ok(told(Problem::away())),
+            },
+        }
+    }
+
+    /// The engine is away: runs unprotected, if that was chosen.
+    async fn without(&self, work: Option<(S, Request<B>)>) -> Result<Response<Reply<R>>, S::Error> {
+        match work.filter(|_| self.policy.fail_open) {
+            Some((mut inner, request)) => Ok(inner.call(request).await?.map(passed)),
+            None => Ok(told(Problem::away())),
+        }
+    }
+
+    async fn conclude(&self, ended: Ended<S, B, R>) -> Result<Response<Reply<R>>, S::Error> {
+        match ended {
+            Ok(done) if done.replayed => Ok(replayed(done)),
+            Ok(_) => Ok(self.own()),
+            // Another may have run it too: what was recorded is the answer.
+            Err(OnceError::Unrecorded { cause, .. }) if cause.is_lost() => {
+                Ok(told(Problem::away()))
+            }
+            Err(OnceError::Unrecorded { .. }) => Ok(self.own()),
+            Err(OnceError::Failed(Stop::Failed(error))) => Err(error),
+            Err(OnceError::Failed(Stop::Pass(response))) => Ok(response),
+            Err(OnceError::Refused(Refusal::Engine(_))) => self.without(take(&self.work)).await,
+            Err(OnceError::Refused(refusal)) => {
+                Ok(told(Problem::of(&refusal, self.policy.mismatch)))
+            }
+            Err(_) => Ok(told(Problem::away())),
+        }
+    }
+
+    fn own(&self) -> Response<Reply<R>> {
+        take(&self.first).unwrap_or_else(|| told(Problem::broken()))
+    }
+}
+
+/// Runs the service, and reads its response as far as it is to be kept.
+async fn carry_out<S, B, R>(
+    work: &Slot<(S, Request<B>)>,
+    first: &Slot<Response<Reply<R>>>,
+    policy: &Policy,
+    turn: Turn,
+) -> Result<Kept, Stop<S::Error, R>>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    R: Body,
+{
+    let Some((mut inner, mut request)) = take(work) else { return Err(Stop::GaveUp) };
+    request.extensions_mut().insert(turn);
+    let response = inner.call(request).await.map_err(Stop::Failed)?;
+    if !(policy.records)(response.status()) {
+        return Err(Stop::Pass(response.map(passed)));
+    }
+    let (parts, body) = response.into_parts();
+    let (kept, body) = match read(body, policy.max_response).await {
+        Ok(Whole::Whole(body)) => {
+            let saved = Saved::encode(&parts, &body, &policy.headers);
+            (Kept::from(saved), Either::Left(Full::new(body)))
+        }
+        Ok(Whole::Longer(rest)) => (Kept::nothing(), Either::Right(rest)),
+        // It was done, and nobody will know more about it.
+        Err(_) => return Ok(Kept::nothing()),
+    };
+    *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Response::from_parts(parts, body));
+    Ok(kept)
+}
+
+fn replayed<R>(done: Done) -> Response<Reply<R>> {
+    let age = done.age.as_secs();
+    let Some(mut response) = Saved::decode::<Full<Bytes>>(done.outcome) else {
+        return told(Problem::broken());
+    };
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response.headers_mut().insert(REPLAYED_AGE, HeaderValue::from(age));
+    response.map(Either::Left)
+}

@@ -1,0 +1,23 @@
+//! Once: work that is done one time for each key, and its outcome given to
+//! everyone who asks again.
+
+mod builder;
+mod call;
+mod entry;
+mod fingerprint;
+mod flight;
+mod key;
+mod refusal;
+mod run;
+mod seen;
+mod token;
+mod transaction;
+mod turn;
+
+pub use builder::{Busy, Crash, Done, Failure, Kept, Once};
+pub use fingerprint::{Fields, Fingerprint};
+pub use key::Key;
+pub use refusal::{OnceError, Refusal, TokenFault};
+pub use token::{TokenKeys, Tokens};
+pub use transaction::{First, InTransaction};
+pub use turn::Turn;

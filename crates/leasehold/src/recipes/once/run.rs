@@ -1,0 +1,193 @@
+//! The run: the work of one caller under a lease, and how it ends.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use super::builder::{Crash, Done, Failure, Kept, Once};
+use super::call::{Call, Found, late};
+use super::entry::{Entry, State};
+use super::flight::Lead;
+use super::key::millis;
+use super::refusal::OnceError;
+use super::turn::Turn;
+use crate::claim::{Expect, Predecessor, Record, Released, Store};
+use crate::error::Result;
+use crate::guard::Guard;
+
+/// A run. One that is dropped was cut off, and its successor is told.
+pub(super) struct Run<'a> {
+    once: &'a Once,
+    call: Call,
+    guard: Option<Guard>,
+    lead: Option<Lead>,
+    found: Option<Found>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) const fn new(
+        once: &'a Once,
+        call: Call,
+        guard: Guard,
+        lead: Lead,
+        found: Option<Found>,
+    ) -> Self {
+        Self { once, call, guard: Some(guard), lead: Some(lead), found }
+    }
+
+    pub(super) async fn carry_out<F, Fut, T, E>(mut self, work: F) -> Result<Done, OnceError<E>>
+    where
+        F: FnOnce(Turn) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+        T: Into<Kept>,
+        E: Display,
+    {
+        let Some(guard) = &self.guard else { return Err(late(&self.call.name).into()) };
+        let took_over = self.cut_off_before().is_some();
+        let (turn, lost) = (Turn { hold: guard.watched(), took_over }, guard.lost());
+        if self.marks() {
+            self.mark().await?;
+        }
+        let done = tokio::select! {
+            biased;
+            done = work(turn) => done,
+            _ = lost => return Err(late(&self.call.name).into()),
+        };
+        match done {
+            Ok(outcome) => self.record(outcome.into()).await,
+            Err(error) => self.fail(error).await,
+        }
+    }
+
+    /// How long ago a run before this one was cut off, if it was.
+    pub(super) fn cut_off_before(&self) -> Option<Duration> {
+        let begun = self.found.as_ref().map(|found| &found.entry);
+        if let Some(entry) = begun.filter(|entry| entry.state == State::Started) {
+            return Some(entry.age(self.once.now()));
+        }
+        let before = self.guard.as_ref().map(Guard::predecessor);
+        let died = matches!(before, Some(Predecessor::Expired | Predecessor::Evicted));
+        // With a mark, what left none had not begun.
+        (died && !self.marks()).then_some(Duration::ZERO)
+    }
+
+    /// Whether it is written down that the work begins: where that must not be
+    /// forgotten, and where the engine cannot tell how a holder ended.
+    fn marks(&self) -> bool {
+        self.once.crash == Crash::Unknown || !self.once.asker.locks.profile().predecessor
+    }
+
+    /// Writes down that the work begins. It expects what we have seen, so that
+    /// one who was stopped right here cannot cover up an outcome when it wakes.
+    async fn mark(&mut self) -> Result<()> {
+        let seen = self.found.as_ref().map_or(Expect::Absent, |f| Expect::Version(f.version));
+        let mut marked = self.mark_over(seen).await;
+        if seen != Expect::Absent && matches!(marked, Ok(Err(None))) {
+            // What we have seen has come to the end of its time meanwhile.
+            marked = self.mark_over(Expect::Absent).await;
+        }
+        match marked {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) => Err(late(&self.call.name)),
+            Err(error) => {
+                // The mark may stand there although nothing has begun.
+                let _ = self.unmark().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn mark_over(&self, seen: Expect) -> Result<Result<u64, Option<Record>>> {
+        let store = self.store_of(&self.entry(State::Started, Vec::new())).expecting(seen);
+        let locks = &self.once.asker.locks;
+        locks.at_home(locks.shelf()?.store(store)).await
+    }
+
+    fn entry(&self, state: State, outcome: Vec<u8>) -> Entry {
+        let at = self.once.now();
+        Entry {
+            state,
+            fence: self.guard.as_ref().map_or(0, Guard::fence),
+            at,
+            until: at.saturating_add(millis(self.call.keep)),
+            stamp: self.call.trace.map_or(0, |trace| trace.stamp),
+            fingerprint: self.call.fingerprint,
+            outcome,
+        }
+    }
+
+    fn store_of(&self, entry: &Entry) -> Store {
+        let mut store = Store::put(self.call.name.clone(), entry.encode());
+        store.ttl = Some(self.call.keep.saturating_add(self.once.tombstone));
+        store
+    }
+
+    async fn record<E>(mut self, kept: Kept) -> Result<Done, OnceError<E>> {
+        let Kept(outcome) = kept;
+        let entry = match outcome.as_ref().filter(|it| it.len() <= self.once.max_outcome) {
+            Some(outcome) => self.entry(State::Done, outcome.clone()),
+            None => self.entry(State::Bare, Vec::new()),
+        };
+        let outcome = outcome.unwrap_or_default();
+        match self.finish(entry).await {
+            Ok(()) => Ok(Done::new(outcome, false, Duration::ZERO)),
+            Err(cause) => Err(OnceError::Unrecorded { outcome, cause }),
+        }
+    }
+
+    async fn fail<E: Display>(mut self, error: E) -> Result<Done, OnceError<E>> {
+        // That it cannot be written down changes nothing for this caller.
+        let _ = match self.once.failure {
+            Failure::Forget if self.marks() => self.unmark().await,
+            Failure::Forget => {
+                self.leave().await;
+                Ok(())
+            }
+            Failure::Record => {
+                let mut message = error.to_string().into_bytes();
+                message.truncate(self.once.max_outcome);
+                self.finish(self.entry(State::Failed, message)).await
+            }
+        };
+        Err(OnceError::Failed(error))
+    }
+
+    /// Stores the end and gives the lease back, in one request.
+    async fn finish(&mut self, entry: Entry) -> Result<()> {
+        let store = self.store_of(&entry);
+        let Some(guard) = self.guard.take() else { return Err(late(&self.call.name)) };
+        // Without a reply the engine was asked twice: look what the first did.
+        if guard.release_storing(store).await? == Released::AlreadyLost {
+            let found = self.once.load(&self.call.name).await?;
+            if found.is_none_or(|found| found.entry.fence != entry.fence) {
+                return Err(late(&self.call.name));
+            }
+        }
+        self.once.seen.note(&self.call.name);
+        if let Some(lead) = self.lead.take() {
+            lead.tell(|| entry);
+        }
+        Ok(())
+    }
+
+    /// Gives the lease back, and leaves everything as it is.
+    pub(super) async fn leave(mut self) {
+        if let Some(guard) = self.guard.take() {
+            // An error changes nothing: home tries again.
+            let _ = guard.release().await;
+        }
+    }
+
+    /// Takes the mark back together with the lease.
+    async fn unmark(&mut self) -> Result<()> {
+        let Some(guard) = self.guard.take() else { return Ok(()) };
+        guard.release_storing(Store::delete(self.call.name.clone())).await.map(drop)
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            guard.cut_off();
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The turn: what the work knows of its run.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::fence::Sequencer;
+use crate::guard::check;
+use crate::hold::Hold;
+
+/// What the work knows of its run. Others may run the same work later, if this
+/// one dies; the fence tells the runs apart.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    pub(super) hold: Arc<Hold>,
+    pub(super) took_over: bool,
+}
+
+impl Turn {
+    /// The fencing token of this run, larger than that of every run before. A
+    /// resource that refuses smaller ones takes the work of one run only.
+    #[must_use]
+    pub fn fence(&self) -> u64 {
+        self.hold.fence()
+    }
+
+    /// Name and fence as one text, for a server that checks it.
+    #[must_use]
+    pub fn sequencer(&self) -> Sequencer {
+        Sequencer::new(self.hold.mode(), self.fence(), self.hold.name.as_str())
+    }
+
+    /// Whether someone has begun this before and was cut off: part of the work
+    /// may be done. With [`Crash::Rerun`](super::Crash::Rerun) an engine may
+    /// forget that after a while.
+    #[must_use]
+    pub const fn took_over(&self) -> bool {
+        self.took_over
+    }
+
+    /// Still ours? Costs no request.
+    ///
+    /// # Errors
+    ///
+    /// `Lost`: another may be at it. What is not done yet must not be done.
+    pub fn check(&self) -> Result<()> {
+        check(&self.hold)
+    }
+}
