@@ -5,13 +5,15 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::maker::{Kind, Maker, Orders};
+use super::maker::{CHUNK, Kind, Maker, Orders};
 use super::repeated;
 
+/// How many ids each of the two makes.
+const COUNT: usize = 40_000;
 const SHIFT: &str = "
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -40,14 +42,15 @@ fn shim(folder: &Path) -> String {
     library.display().to_string()
 }
 
-/// Makes ids for half a second, dies, and starts again with the clock 1.5 s behind.
+/// Makes ids for a while, ends, and starts again with the clock at the time at
+/// which it began.
 fn restarted(kind: Kind, folder: &Path, library: &str) -> usize {
     let orders = |number: usize, shift: i64| Orders {
         kind,
         url: format!("sqlite:{}/{kind:?}.db", folder.display()),
         file: folder.join(format!("{kind:?}{number}.ids")),
-        chunks: 100,
-        pause: Duration::from_millis(5),
+        chunks: COUNT / CHUNK,
+        pause: Duration::from_millis(1),
         steps: vec![(0, shift)],
         ttl: Duration::from_secs(2),
     };
@@ -58,8 +61,11 @@ fn restarted(kind: Kind, folder: &Path, library: &str) -> usize {
         ];
         Maker::start_with(orders(number, shift), env).finish()
     };
-    let ids = [run(1, 0), run(2, -1_500)].concat();
-    assert_eq!(ids.len(), 20_000);
+    let start = Instant::now();
+    let first = run(1, 0);
+    let behind = i64::try_from(start.elapsed().as_millis()).expect("a short time");
+    let ids = [first, run(2, -behind)].concat();
+    assert_eq!(ids.len(), 2 * COUNT);
     repeated(&ids)
 }
 
@@ -70,9 +76,12 @@ fn after_a_restart_with_the_clock_behind_peers_repeat_ids_and_ours_do_not() {
     let count = |kind| (kind, restarted(kind, folder.path(), &library));
     let ours = count(Kind::Snowflake);
     let peers = [Kind::Ferroid, Kind::Snowflaked, Kind::RsSnowflake].map(count);
-    let told = format!("of 20,000: {ours:?}, {peers:?}");
+    let told = format!("of {COUNT}: {ours:?}, {peers:?}");
     assert_eq!(ours.1, 0, "{told}");
-    assert!(peers.iter().any(|(_, repeated)| *repeated > 100), "the fault did not bite: {told}");
+    assert!(
+        peers.iter().any(|(_, repeated)| *repeated > COUNT / 10),
+        "the fault did not bite: {told}"
+    );
     // For whoever wants to see the numbers: `--nocapture`.
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "repeated {told}");

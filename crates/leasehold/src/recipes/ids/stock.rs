@@ -54,8 +54,9 @@ struct Gate {
 struct Chain {
     current: Range<u64>,
     later: VecDeque<Range<u64>>,
-    /// What was drawn beyond the current range, with the gate closed.
-    beyond: BTreeSet<u64>,
+    /// What was drawn and found beyond the end; the gate stays closed until
+    /// it is used or known not to be ours.
+    drawn: BTreeSet<u64>,
     /// With so many ids left it is time to call for more.
     low: u64,
     /// Whether that was done.
@@ -120,35 +121,33 @@ impl Stock {
 
     /// What to do with an id that is not below the mark, or with none.
     #[cold]
-    fn look(&self, mut drawn: Option<u64>) -> Result<Option<u64>> {
+    fn look(&self, drawn: Option<u64>) -> Result<Option<u64>> {
         let mut chain = self.chain();
-        loop {
-            if let Some(id) = drawn.filter(|id| chain.current.contains(id)) {
+        let perhaps = chain.current.start..CLOSED;
+        chain.drawn.extend(drawn.filter(|id| perhaps.contains(id)));
+        while self.go_on(&mut chain)? {
+            if let Some(id) = chain.drawn_before() {
                 self.check_level(&mut chain, id);
                 return Ok(Some(id));
             }
-            let unused = chain.current.end..CLOSED;
-            chain.beyond.extend(drawn.filter(|id| unused.contains(id)));
-            if !self.go_on(&mut chain)? {
-                return Ok(None);
-            }
-            let draw = || self.next.0.fetch_add(self.gate.0.stride, Ordering::Relaxed);
-            drawn = Some(chain.drawn_before().unwrap_or_else(draw));
+            let id = self.next.0.fetch_add(self.gate.0.stride, Ordering::Relaxed);
+            chain.drawn.insert(id);
         }
+        Ok(None)
     }
 
     /// Goes on to where ids are; false if there are none.
     fn go_on(&self, chain: &mut Chain) -> Result<bool> {
-        let next = self.next.0.load(Ordering::Relaxed);
-        if chain.beyond.first().is_some_and(|id| *id < chain.current.end) {
+        if chain.drawn.first().is_some_and(|id| *id < chain.current.end) {
             return Ok(true);
         }
+        let next = self.next.0.load(Ordering::Relaxed);
         if next < chain.current.end {
             self.check_level(chain, next);
             return Ok(true);
         }
         if let Some(range) = chain.later.pop_front() {
-            chain.beyond.clear();
+            chain.drawn.retain(|id| *id >= range.start);
             self.next.0.fetch_max(range.start, Ordering::Relaxed);
             chain.current = range;
             self.open(chain);
@@ -177,6 +176,10 @@ impl Stock {
 
     /// Sets the gate to the current range; up to where someone has to look.
     fn open(&self, chain: &Chain) {
+        // What was drawn before goes first, so that ids rise.
+        if !chain.drawn.is_empty() {
+            return;
+        }
         let gate = &self.gate.0;
         let kept =
             if chain.called { 0 } else { chain.low.saturating_sub(chain.later(gate.stride)) };
@@ -199,7 +202,7 @@ impl Stock {
         } else {
             chain.later.push_back(range);
         }
-        if chain.beyond.is_empty() && self.next.0.load(Ordering::Relaxed) < chain.current.end {
+        if self.next.0.load(Ordering::Relaxed) < chain.current.end {
             self.open(&chain);
         }
         drop(chain);
@@ -231,7 +234,7 @@ impl Stock {
         self.gate.0.mark.store(0, Ordering::Release);
         chain.end = Some(why);
         // While something was kept, nothing above it was handed out.
-        let next = chain.beyond.pop_first().unwrap_or(next);
+        let next = chain.drawn.pop_first().unwrap_or(next);
         let current = std::mem::take(&mut chain.current);
         let unused = next.max(current.start)..current.end;
         let tail = std::mem::take(&mut chain.later).pop_back().unwrap_or(unused);
@@ -285,8 +288,8 @@ impl Chain {
 
     /// The first of what was drawn before, if it is ours.
     fn drawn_before(&mut self) -> Option<u64> {
-        let ours = self.beyond.first().is_some_and(|id| *id < self.current.end);
-        if ours { self.beyond.pop_first() } else { None }
+        let ours = self.drawn.first().is_some_and(|id| *id < self.current.end);
+        if ours { self.drawn.pop_first() } else { None }
     }
 
     fn later(&self, stride: u64) -> u64 {
@@ -378,6 +381,17 @@ mod tests {
     }
 
     #[test]
+    fn what_was_drawn_into_the_next_range_is_used() {
+        let stock = Stock::new(1);
+        stock.push(1..3, 0);
+        assert_eq!(drain(&stock), [1, 2]);
+        stock.chain().drawn.extend([4, 5]);
+        stock.next.0.store(6, Ordering::Relaxed);
+        stock.push(4..8, 0);
+        assert_eq!(drain(&stock), [4, 5, 6, 7]);
+    }
+
+    #[test]
     fn threads_never_draw_the_same() {
         let stock = Stock::new(1);
         let mut all: Vec<u64> = std::thread::scope(|scope| {
@@ -402,6 +416,25 @@ mod tests {
             }),
             "none between ranges"
         );
+    }
+
+    #[test]
+    fn a_crowd_on_short_ranges_leaves_no_gap() {
+        let stock = Stock::new(1);
+        let mut all: Vec<u64> = std::thread::scope(|scope| {
+            let draw = || scope.spawn(|| drain_until(&stock, usize::MAX));
+            let threads: Vec<_> = (0..4).map(|_| draw()).collect();
+            for n in 0..20_000_u64 {
+                stock.push(1 + n * 3..1 + (n + 1) * 3, 1);
+                if n % 5 == 0 {
+                    std::thread::yield_now();
+                }
+            }
+            stock.end(Error::invalid("no more"));
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        all.sort_unstable();
+        assert!(all.into_iter().eq(1..=60_000), "every id once");
     }
 
     fn drain_until(stock: &Stock, most: usize) -> Vec<u64> {

@@ -109,14 +109,16 @@ impl Supply {
             if amount == count && top.saturating_sub(amount) < self.seen {
                 self.core.observer.ids_went_back(&self.name, self.seen, top - amount);
             }
-            let start = top.saturating_sub(count) + 1;
-            if start >= least {
+            // All of it is ours; what is below was handed out before, or is
+            // not wanted.
+            if top >= least {
                 self.seen = top;
+                let start = least.max(top - count.min(top) + 1);
                 let numbers = start..(top + 1).min(self.scale.last + 1);
                 return Ok(Some(numbers).filter(|numbers| !numbers.is_empty()));
             }
-            // Over what is below the start, or was handed out before. What is
-            // added covers the count: nobody else has a part in it.
+            // As many above that. What is added covers the count, so nobody else
+            // has a part in it.
             amount = (least + count - 1 - top).max(count);
         }
     }
