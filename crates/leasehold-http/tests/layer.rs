@@ -173,10 +173,10 @@ async fn a_request_that_is_running_is_a_conflict_or_is_waited_for() -> Tested {
     Ok(())
 }
 
-/// Which statuses are recorded, by preset.
 /// A preset, and which statuses it keeps.
 type Row<'a> = (&'a str, IdempotencyLayer, &'a [(u16, bool)]);
 
+/// Which statuses are recorded, by preset.
 #[tokio::test]
 async fn presets_differ_in_what_they_record() -> Tested {
     let once = || Locks::memory().once("pay");
