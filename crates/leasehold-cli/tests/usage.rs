@@ -72,7 +72,7 @@ fn help_and_version_go_to_standard_output() {
         assert!(run.contains(code), "{code}");
     }
     world.leasehold(&[]).outcome().expect_code(2).says(
-        "run, ls, show, evict, watch, once, token, doctor, bench, schema, completions or man",
+        "run, ls, show, evict, watch, once, token, doctor, bench, id, schema, completions or man",
     );
 }
 
