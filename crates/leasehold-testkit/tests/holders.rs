@@ -246,7 +246,7 @@ fn a_killed_holder(bench: &Bench) -> Outcome {
 
 fn a_stopped_holder(bench: &Bench) -> Outcome {
     let register = Register::open(bench.store.scratch("register"))?;
-    let orders = bench.orders().ttl(Duration::from_millis(600)).hold(Hold::UntilTold);
+    let orders = bench.orders().ttl(Duration::from_secs(1)).hold(Hold::UntilTold);
     let mut holder = Holder::spawn(orders.register(bench.store.scratch("register")))?;
     let fence = holder.granted()?;
     holder.stop()?;
