@@ -13,7 +13,7 @@ mod watch;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use self::bench::Bench;
@@ -225,10 +225,22 @@ pub(crate) fn parse() -> Result<Option<Asked>, Failure> {
     }
 }
 
+/// What could have been said: commands, or those below one.
+fn wanted(error: &clap::Error) -> String {
+    let below = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
+    match error.get(ContextKind::ValidSubcommand) {
+        Some(ContextValue::Strings(names)) if below.is_some_and(|it| it.contains(' ')) => {
+            let names = names.iter().map(String::as_str).filter(|name| *name != "help");
+            names.collect::<Vec<_>>().join(", ")
+        }
+        _ => commands(),
+    }
+}
+
 /// What clap says in a paragraph, in a line, with what would have been right.
 fn one_line(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::MissingSubcommand {
-        return format!("say what to do: {}; see leasehold --help", commands());
+        return format!("say what to do: {}; see leasehold --help", wanted(error));
     }
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();

@@ -148,8 +148,8 @@ fn evict_has_the_promised_shape() {
     let actor = report["actor"].take();
     assert!(actor.as_str().unwrap().contains('@'), "{actor}");
     let expected = json!({
-        "name": "x", "namespace": "default", "dry_run": false, "actor": null, "reason": "drill",
-        "evicted": [holder("one", Value::Null)], "reopened": false,
+        "name": "x", "namespace": "default", "dry_run": false, "ask": false, "actor": null,
+        "reason": "drill", "evicted": [holder("one", Value::Null)], "reopened": false,
     });
     assert_eq!(pinned(report), expected);
     let last = &world.show("x")["last"];

@@ -55,6 +55,7 @@ fn all_man_pages_are_written() {
         "completions",
         "doctor",
         "evict",
+        "id",
         "ls",
         "man",
         "once",

@@ -71,11 +71,9 @@ fn help_and_version_go_to_standard_output() {
     for code in ["75", "76", "69", "70", "126", "127", "128+N", "LEASEHOLD_FENCE"] {
         assert!(run.contains(code), "{code}");
     }
-    world
-        .leasehold(&[])
-        .outcome()
-        .expect_code(2)
-        .says("run, ls, show, evict, watch, doctor, bench, schema, completions or man");
+    world.leasehold(&[]).outcome().expect_code(2).says(
+        "run, ls, show, evict, watch, once, token, doctor, bench, id, schema, completions or man",
+    );
 }
 
 #[test]

@@ -151,7 +151,7 @@ where
     let about = fingerprint(&policy, &parts, &body);
     let work = slot(Some((inner, Request::from_parts(parts, B::from(body)))));
     let run = Run { once, policy, first: slot(None), work };
-    run.to_the_end(key, about).await
+    run.finish(key, about).await
 }
 
 /// Method, target and body; JSON by what it means.
@@ -188,11 +188,7 @@ where
 {
     /// The work is a task of its own: it goes on if the client hangs up.
     #[expect(clippy::disallowed_methods, reason = "handlers run where the service does")]
-    async fn to_the_end(
-        self,
-        key: String,
-        about: Fingerprint,
-    ) -> Result<Response<Reply<R>>, S::Error> {
+    async fn finish(self, key: String, about: Fingerprint) -> Result<Response<Reply<R>>, S::Error> {
         let (once, policy) = (self.once.clone(), Arc::clone(&self.policy));
         let (work, first) = (Arc::clone(&self.work), Arc::clone(&self.first));
         let mut task = tokio::spawn(async move {

@@ -84,7 +84,6 @@ impl TokenRoutes {
     }
 
     /// `GET`: a new token, as JSON. Nothing is written.
-    #[must_use]
     pub fn issue<S: Clone + Send + Sync + 'static>(&self) -> MethodRouter<S> {
         let routes = self.clone();
         get(async move |headers: HeaderMap| {
@@ -105,7 +104,6 @@ impl TokenRoutes {
     /// response. A response of 500 and above is not recorded.
     ///
     /// The work is a task of its own: it goes on if the client hangs up.
-    #[must_use]
     pub fn redeem<S, F, Fut>(&self, work: F) -> MethodRouter<S>
     where
         S: Clone + Send + Sync + 'static,

@@ -173,11 +173,14 @@ async fn a_request_that_is_running_is_a_conflict_or_is_waited_for() -> Tested {
     Ok(())
 }
 
+/// A preset, and which statuses it keeps.
+type Row<'a> = (&'a str, IdempotencyLayer, &'a [(u16, bool)]);
+
 /// Which statuses are recorded, by preset.
 #[tokio::test]
 async fn presets_differ_in_what_they_record() -> Tested {
     let once = || Locks::memory().once("pay");
-    let table: [(&str, IdempotencyLayer, &[(u16, bool)]); 3] = [
+    let table: [Row<'_>; 3] = [
         ("draft", draft(), &[(200, true), (201, true), (400, true), (404, true), (500, true)]),
         (
             "stripe",

@@ -76,7 +76,7 @@ impl Kind {
 }
 
 async fn compare(servers: &str, ensemble: &Ensemble, kind: Kind) -> Outcome<()> {
-    let (locks, hosts) = (leasehold::open(&ensemble.url()).await?, ensemble.hosts());
+    let (locks, hosts) = (leasehold::open(ensemble.url()).await?, ensemble.hosts());
     let (tongue, label) = kind.peer();
     let addresses: Vec<String> = hosts.split(',').map(str::to_owned).collect();
     let mut peer = Peer::start(tongue, &addresses);
@@ -96,7 +96,7 @@ async fn compare(servers: &str, ensemble: &Ensemble, kind: Kind) -> Outcome<()> 
         }
     }
     row(servers, &format!("a pair of {TASKS} tasks"), best(crowd), bare);
-    let other = leasehold::open(&ensemble.url()).await?;
+    let other = leasehold::open(ensemble.url()).await?;
     row(servers, "hand-over between two clients", hand_over(&locks, &other).await?, bare / 2);
     Ok(())
 }

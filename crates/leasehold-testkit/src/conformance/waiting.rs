@@ -196,9 +196,11 @@ async fn a_thousand_local_waiters_are_one_at_the_engine(store: Store) -> Outcome
     serve_all(waiters).await
 }
 
+/// The first to be looked at may be the last to be served, after a thousand
+/// hand-overs on a busy machine.
 async fn serve_all(waiters: Vec<JoinHandle<Outcome>>) -> Outcome {
     for waiter in waiters {
-        tokio::time::timeout(PATIENCE, waiter).await???;
+        tokio::time::timeout(4 * PATIENCE, waiter).await???;
     }
     Ok(())
 }

@@ -205,7 +205,7 @@ async fn a_line_tells_of_its_next_change() {
     assert_eq!(mine.mode, permits);
     soon(watched.change).await;
     let watched = etcd.watch_line(line).await.unwrap();
-    assert_eq!(watched.line, [mine.clone()]);
+    assert_eq!(watched.line, std::slice::from_ref(&mine));
     etcd.change(remove(&mine)).await.unwrap();
     soon(watched.change).await;
 }
@@ -236,7 +236,7 @@ async fn a_writer_becomes_a_reader_in_its_place() {
     let writer = entry(&etcd, &line, Mode::Write).await;
     let reader = etcd.downgrade(Arc::clone(&session), writer.clone()).await.unwrap().unwrap();
     assert_eq!((reader.mode, reader.fence, &reader.key), (Mode::Read, writer.fence, &writer.key));
-    assert_eq!(etcd.list(line, None).await.unwrap(), [reader.clone()]);
+    assert_eq!(etcd.list(line, None).await.unwrap(), std::slice::from_ref(&reader));
     etcd.change(remove(&reader)).await.unwrap().unwrap();
     assert!(etcd.downgrade(session, writer).await.unwrap().is_none());
 }
@@ -308,7 +308,7 @@ async fn values_are_written_under_conditions() {
 async fn values_end_with_their_time_or_their_session() {
     let server = Server::start();
     let etcd = server.client("").await;
-    let mut news = etcd.follow(Namespace::default(), "".into()).await.unwrap();
+    let mut news = etcd.follow(Namespace::default(), "").await.unwrap();
     let session = etcd.session(TTL).await.unwrap();
     put(&etcd, "bound", If::Any, b"", Life::Session(Arc::clone(&session))).await.unwrap();
     put(&etcd, "timed", If::Any, b"1", Life::For(Duration::from_millis(1500))).await.unwrap();
