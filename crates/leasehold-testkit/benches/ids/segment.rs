@@ -12,7 +12,6 @@ const COUNT: u32 = 4_000_000;
 pub(crate) fn report() {
     let locks = Locks::memory();
     let shared = locks.ids("shared").segment().blocking_open().expect("opened");
-    let striped = locks.ids("striped").segment().striped().blocking_open().expect("opened");
     let floor = AtomicU64::new(0);
     let makers: [Maker<'_>; 3] = [
         (
@@ -32,10 +31,11 @@ pub(crate) fn report() {
             }),
         ),
         (
-            "segment, striped",
+            "segment, a stripe for each thread",
             Box::new(|count| {
+                let mut stripe = shared.stripe();
                 for _ in 0..count {
-                    black_box(striped.blocking_next().expect("an id"));
+                    black_box(stripe.blocking_next().expect("an id"));
                 }
             }),
         ),

@@ -1,8 +1,11 @@
 //! Ids, for threads.
 
+use std::ops::Range;
+
 use super::call::block_on;
 use crate::error::Result;
-use crate::recipes::ids::{Ids, Segment, SegmentIds, Snowflake, SnowflakeIds};
+use crate::recipes::ids::stripe::MANY;
+use crate::recipes::ids::{Ids, Segment, SegmentIds, Snowflake, SnowflakeIds, Stripe};
 
 impl super::Locks {
     /// The ids of `tag`; see [`crate::Locks::ids`].
@@ -65,6 +68,28 @@ impl SegmentIds {
     /// Those of [`SegmentIds::close`]; `Invalid` inside an async runtime.
     pub fn blocking_close(&self) -> Result<()> {
         block_on(self.close())
+    }
+}
+
+impl Stripe {
+    /// Like `next`, for threads.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Stripe::next`]; `Invalid` if it has to wait inside an async
+    /// runtime.
+    #[inline]
+    pub fn blocking_next(&mut self) -> Result<u64> {
+        // With nothing at hand it blocks, so there is always one.
+        self.next_of(more).map(Option::unwrap_or_default)
+    }
+}
+
+#[cold]
+fn more(ids: &SegmentIds) -> Result<Option<Range<u64>>> {
+    match ids.take(MANY)? {
+        Some(range) => Ok(Some(range)),
+        None => block_on(ids.take_later(MANY)).map(Some),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::pace::Pace;
 use super::stock::Stock;
-use super::stripe;
+use super::stripe::Stripe;
 use super::supply::{Scale, Supply, give_back};
 use crate::error::{Error, Result};
 use crate::locks::Locks;
@@ -21,8 +21,6 @@ const STEP_MAX: u64 = 100_000_000;
 const HORIZON: Duration = Duration::from_secs(60);
 /// The largest id there can be: what fits into a signed number.
 const MAX: u64 = i64::MAX as u64;
-/// How many ids a thread takes for itself.
-const STRIPE: u64 = 256;
 
 /// How to make segment ids; see [`SegmentIds`].
 #[must_use = "does nothing until opened"]
@@ -37,7 +35,6 @@ pub struct Segment {
     horizon: Duration,
     offset: u64,
     stride: u64,
-    striped: bool,
 }
 
 impl Segment {
@@ -52,7 +49,6 @@ impl Segment {
             horizon: HORIZON,
             offset: 0,
             stride: 1,
-            striped: false,
         }
     }
 
@@ -99,14 +95,6 @@ impl Segment {
         self
     }
 
-    /// Lets each thread take a few hundred ids for itself: many times faster on
-    /// several threads. Ids then rise within a thread, not between threads, and
-    /// a thread that ends leaves a gap.
-    pub const fn striped(mut self) -> Self {
-        self.striped = true;
-        self
-    }
-
     /// Fetches the first ids.
     ///
     /// # Errors
@@ -127,8 +115,7 @@ impl Segment {
         let mut supply = Supply::new(locks.core(), name.clone(), scale, pace, ours, shared);
         let first = async move { supply.fill().await.map(|()| supply) };
         locks.spawn(locks.at_home(first).await?.run());
-        let owner = self.striped.then(stripe::owner);
-        Ok(SegmentIds(Arc::new(Inner { stock, owner, scale, rate, name, locks })))
+        Ok(SegmentIds(Arc::new(Inner { stock, scale, rate, name, locks })))
     }
 
     fn scale(&self) -> Result<Scale> {
@@ -179,8 +166,6 @@ pub struct SegmentIds(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     stock: Arc<Stock>,
-    /// Its identity among the stripes of a thread, if it has some.
-    owner: Option<u64>,
     scale: Scale,
     rate: Arc<AtomicU64>,
     name: Name,
@@ -213,18 +198,30 @@ impl SegmentIds {
     /// `Invalid` once they are used up or closed.
     #[inline]
     pub fn try_next(&self) -> Result<Option<u64>> {
-        match self.0.owner {
-            None => self.0.stock.draw(),
-            Some(owner) => {
-                let inner = &*self.0;
-                stripe::next(owner, inner.scale.stride, || inner.stock.take(STRIPE))
-            }
-        }
+        self.0.stock.draw()
     }
 
     #[cold]
     async fn wait(&self) -> Result<u64> {
         self.0.stock.wait(|_| self.try_next()).await
+    }
+
+    /// A stripe of these ids for one thread or task, which is many times faster
+    /// where several want ids all the time. Ids rise within a stripe, and not
+    /// between stripes.
+    #[must_use]
+    pub fn stripe(&self) -> Stripe {
+        Stripe::new(self.clone(), self.0.scale.stride)
+    }
+
+    /// Up to `most` ids that lie together, if there is one at hand.
+    pub(crate) fn take(&self, most: u64) -> Result<Option<Range<u64>>> {
+        self.0.stock.take(most)
+    }
+
+    /// The same, as soon as there is one.
+    pub(crate) async fn take_later(&self, most: u64) -> Result<Range<u64>> {
+        self.0.stock.wait(|stock| stock.take(most)).await
     }
 
     /// So many ids, rising; others may get some in between.
@@ -240,9 +237,9 @@ impl SegmentIds {
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
             let most = (count - ids.len()) as u64;
-            let range = match self.0.stock.take(most)? {
+            let range = match self.take(most)? {
                 Some(range) => range,
-                None => self.0.stock.wait(|stock| stock.take(most)).await?,
+                None => self.take_later(most).await?,
             };
             self.0.append(&mut ids, range);
         }
