@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use crate::server::{Ensemble, Fleet, Plan, Server, ServerError, ask, tell};
 
@@ -130,9 +131,17 @@ pub(super) fn number() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Ends the shared servers; the last thing a test binary does.
+/// Ends the shared servers, all at the same time; the last thing a test binary
+/// does.
 pub fn end_servers() {
-    drop(servers().take());
+    let started = servers().take().unwrap_or_default();
+    // The pooler first: it stands before another.
+    let (first, rest): (Vec<_>, Vec<_>) =
+        started.into_iter().partition(|(kind, _)| *kind == Kind::Pgbouncer);
+    drop(first);
+    thread::scope(|scope| {
+        rest.into_iter().for_each(|started| drop(scope.spawn(move || drop(started))));
+    });
 }
 
 fn servers() -> MutexGuard<'static, Option<HashMap<Kind, Started>>> {

@@ -132,8 +132,9 @@ pub enum RecordEvent {
     Resync,
 }
 
-/// Changes of watched records, in the order they were made: each of them, or a
-/// [`RecordEvent::Resync`] in place of those that are missing.
+/// Changes of watched records, those of each record in the order they were made:
+/// each of them, or a [`RecordEvent::Resync`] in place of those that are missing.
+/// Two records that live on two servers have no common order.
 pub trait RecordEvents: Debug + Send {
     /// The next change; `None` once the engine is closed. May be dropped at
     /// any point: what it has not returned comes with the next call.
@@ -145,7 +146,8 @@ pub trait RecordEvents: Debug + Send {
 ///
 /// A record and a lease may have the same name and do not know of each other.
 /// Every change of a record, its end included, draws a version larger than all
-/// before in its namespace.
+/// before in its namespace; in a Redis cluster, in the part of it that one server
+/// keeps, which a record does not leave.
 pub trait Records: Debug + Send + Sync {
     /// The value and version of one name. What has expired, or was bound to a
     /// lease that has ended, is not there.
