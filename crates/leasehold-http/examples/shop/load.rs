@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
@@ -16,11 +17,9 @@ pub(crate) async fn run() -> Done {
     let folder = tempfile::tempdir()?;
     let engine = format!("sqlite:{}", folder.path().join("shop.db").display());
     let ports = [free_port()?, free_port()?];
-    let _servers = [start(ports[0], &engine)?, start(ports[1], &engine)?];
-    for port in ports {
-        while ask(port, "GET", "/stock", &[], "").await.is_err() {
-            tokio::task::yield_now().await;
-        }
+    let mut servers = [start(ports[0], &engine)?, start(ports[1], &engine)?];
+    for (server, port) in servers.iter_mut().zip(ports) {
+        opens(server, port).await?;
     }
     let mut customers = JoinSet::new();
     for customer in 0..CUSTOMERS {
@@ -93,6 +92,17 @@ fn start(port: u16, engine: &str) -> Done<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["serve", &port.to_string(), engine]).stdin(Stdio::null()).kill_on_drop(true);
     Ok(command.spawn()?)
+}
+
+/// Waits until a server answers, or has ended.
+async fn opens(server: &mut Child, port: u16) -> Done {
+    while ask(port, "GET", "/stock", &[], "").await.is_err() {
+        if let Some(status) = server.try_wait()? {
+            return Err(format!("a server ended at once: {status}").into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
 }
 
 fn free_port() -> Done<u16> {

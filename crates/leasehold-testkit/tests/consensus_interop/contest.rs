@@ -22,6 +22,8 @@ const SPAN_VARIABLE: &str = "LEASEHOLD_INTEROP_SECONDS";
 const SPAN: Duration = Duration::from_secs(8);
 const EACH: usize = 2;
 const TTL: Duration = Duration::from_secs(3);
+/// Curator may wait for ever once its own node is gone; then it asks anew.
+const CURATOR_WAITS: Duration = Duration::from_secs(10);
 
 /// Who competes, and how often each has held the lock.
 struct Rivals {
@@ -74,7 +76,9 @@ impl Rivals {
             let all = now.iter().zip(&before).all(|(now, before)| *now >= before + more);
             async move { Ok(all) }
         };
-        until("everybody gets in", enough).await
+        let entered = until("everybody gets in", enough).await;
+        // Java, ours, Java, ours.
+        entered.map_err(|why| format!("{why}: {before:?}, then {:?}", self.counts()).into())
     }
 
     fn end(self) -> Checked<Vec<u32>> {
@@ -98,7 +102,7 @@ fn work(register: &Register, fence: u64) -> Checked {
 /// The lock's object is given up after each round: one whose session ended
 /// would believe that it holds still.
 fn curator(java: &mut Peer, register: &Register) -> Checked {
-    let granted = java.lock("mutex", PATH, BOUND, NOW)?.ok_or("busy for too long")?;
+    let granted = java.lock("mutex", PATH, CURATOR_WAITS, NOW)?.ok_or("busy for too long")?;
     if let Some(fence) = granted.token {
         work(register, fence)?;
     }
