@@ -67,6 +67,21 @@ impl Znodes {
         Ok(())
     }
 
+    /// Moves the session of someone else to the server at `addr`, as its own client
+    /// could.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not answer, or the session is over.
+    pub fn move_session(addr: SocketAddr, session: i64) -> io::Result<Self> {
+        let mut stream = dial(addr)?;
+        stream.write_all(&hello(session, &password(session)))?;
+        match timeout(&frame(&mut stream)?)? {
+            0 => Err(io::Error::other(format!("session {session:#x} is over"))),
+            _ => Ok(Self { stream, next: 1 }),
+        }
+    }
+
     /// Asks for the end of a session; whether it was there. Both requests go out
     /// together, so that nobody comes in between.
     fn close(addr: SocketAddr, session: i64) -> io::Result<bool> {

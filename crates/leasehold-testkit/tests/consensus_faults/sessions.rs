@@ -3,7 +3,7 @@
 use leasehold::Standing;
 use leasehold_testkit::contest::{BOUND, Checked, is_guarded, until};
 use leasehold_testkit::proxy::Fault;
-use leasehold_testkit::server::Server;
+use leasehold_testkit::server::{Ensemble, Server};
 use leasehold_testkit::znodes::{Stat, Znodes};
 
 use super::{BRIEF, LONG, NAME, is_lost, open, proxy, queued, stands};
@@ -63,6 +63,25 @@ async fn a_waiter_whose_session_is_ended_joins_again() -> Checked {
     let fence = guard.fence();
     guard.release().await?;
     assert!(waiting.await??.fence() > fence);
+    Ok(())
+}
+
+/// Another connection has taken the session to another server, and the one it was
+/// on answers pings still: it is taken back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_was_moved_to_another_server_goes_on() -> Checked {
+    let mut ensemble = Ensemble::zookeeper(3)?;
+    let leader = ensemble.leader()?;
+    let leads = ensemble.servers()[leader].addr();
+    let locks = open(&ensemble.servers()[(leader + 1) % 3].url()).await?;
+    let guard = locks.mutex(NAME).ttl(LONG).lock().await?;
+    let (_, stat) = node(&ensemble.servers()[leader])?;
+    let _elsewhere = Znodes::move_session(leads, stat.owner)?;
+    let other = locks.mutex("/other").ttl(LONG).lock().within(BOUND).await?;
+    other.release().await?;
+    guard.check()?;
+    assert_eq!(node(&ensemble.servers()[leader])?.1, stat, "it holds with another node");
+    guard.release().await?;
     Ok(())
 }
 

@@ -263,9 +263,12 @@ impl Shared {
             Some(code) => Err(code),
         };
         self.pulse.heard(first.sent_at, now, first.through && result.is_ok());
+        let over = matches!(result, Err(Code::SESSION_EXPIRED | Code::SESSION_MOVED));
         // Whoever has stopped waiting does not hear it.
         let _ = first.tell.send(Answer { frame, zxid: head.zxid, result });
-        Ok(())
+        // A server that took us in while the leader ended our session answers
+        // pings for ever. Another greeting tells whether it is over.
+        if over { Err(fault::over()) } else { Ok(()) }
     }
 }
 
@@ -316,5 +319,46 @@ pub(super) async fn within<T>(
         biased;
         value = future => Some(value),
         () = clock.sleep_until(clock.now().after(span)) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+    use crate::engines::consensus::Session;
+
+    /// The answer to the first request: this code, and nothing else.
+    fn refusal(code: Code) -> Vec<u8> {
+        let head = [&1_i32.to_be_bytes()[..], &7_i64.to_be_bytes(), &code.0.to_be_bytes()];
+        [&16_i32.to_be_bytes()[..], &head.concat()].concat()
+    }
+
+    async fn gone_after(code: Code) -> bool {
+        let (near, mut far) = tokio::io::duplex(1024);
+        let (clock, second) = (Clock::System, Duration::from_secs(1));
+        let session = Arc::new(Session::new(1, second, clock.now()));
+        let pulse = Pulse::new(&session, second, second, clock.now());
+        let (newest, home) = (Arc::default(), Handle::current());
+        let connection =
+            Connection::start(Box::new(near), pulse, &newest, &clock, 60 * second, &home);
+        let server = async {
+            let _ = far.read(&mut [0; 64]).await;
+            let _ = far.write_all(&refusal(code)).await;
+        };
+        let (answers, ()) = tokio::join!(connection.ask(vec![Request::Sync]), server);
+        let answer = answers.ok().and_then(|mut answers| answers.pop());
+        assert_eq!(answer.and_then(|answer| answer.result.err()), Some(code));
+        // The reader has nothing more to read.
+        tokio::task::yield_now().await;
+        connection.is_gone()
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_that_the_session_is_over_is_left() {
+        assert!(gone_after(Code::SESSION_EXPIRED).await);
+        assert!(gone_after(Code::SESSION_MOVED).await);
+        assert!(!gone_after(Code::NO_NODE).await);
     }
 }
