@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::stage::{NOW, PATH};
 
-/// How long they compete; `cargo xtask interop --long` sets more.
+/// How long they compete; set it to 30 to see more.
 const SPAN_VARIABLE: &str = "LEASEHOLD_INTEROP_SECONDS";
 const SPAN: Duration = Duration::from_secs(8);
 const EACH: usize = 2;

@@ -285,6 +285,10 @@ impl Keeper {
             if connection.owed_since().is_some_and(|since| now.since(since) > self.timeout / 2) {
                 return;
             }
+            // It answers pings, and brings no word of the leader.
+            if now.since(self.session.proven()) > self.timeout {
+                return;
+            }
             // A little early, since timers are late.
             let next = connection.ping(self.gap * 3 / 4);
             asked = asked.max(self.session.proven());
