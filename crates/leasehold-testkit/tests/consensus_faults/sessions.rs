@@ -125,14 +125,15 @@ async fn a_holder_that_is_cut_off_for_a_moment_goes_on() -> Checked {
 }
 
 /// Z9, Z4: the server stands still for longer than the session. Its clients know
-/// without being told; afterwards nobody takes the old node for its own.
+/// without being told; afterwards nobody takes the old node for its own, even if
+/// the server hears of them before it looks at its clock, and keeps the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_ends_while_the_server_stands_still_and_is_not_adopted() -> Checked {
     let mut server = Server::zookeeper()?;
     let locks = open(&server.url()).await?;
     for _ in 0..3 {
         let guard = locks.mutex(NAME).ttl(BRIEF).lock().within(BOUND).await?;
-        let (old, stat) = node(&server)?;
+        let (old, _) = node(&server)?;
         server.pause()?;
         is_lost(&guard).await?;
         assert!(!server.answers(), "the fault did not bite");
@@ -140,7 +141,7 @@ async fn a_session_ends_while_the_server_stands_still_and_is_not_adopted() -> Ch
         let next = locks.mutex(NAME).ttl(BRIEF).lock().within(BOUND).await?;
         is_guarded(&guard, &next)?;
         let (new, now) = node(&server)?;
-        assert!(new != old && now.owner != stat.owner, "it took over {old}");
+        assert_ne!(new, old, "it took over the node that was lost");
         assert_eq!(u64::try_from(now.czxid)?, next.fence());
         next.release().await?;
     }
