@@ -189,6 +189,8 @@ impl Drop for Process {
     }
 }
 
+type Start = fn() -> Tested<Engine>;
+
 /// An engine that several processes share.
 struct Engine {
     url: String,
@@ -201,7 +203,7 @@ impl Engine {
     fn each(test: fn(&Self) -> Tested) -> Tested {
         let chosen = narrow::chosen();
         let meant = |name: &str| chosen.as_ref().is_none_or(|it| it.iter().any(|it| it == name));
-        let starts: [(&str, fn() -> Tested<Self>); 6] = [
+        let starts: [(&str, Start); 6] = [
             ("sqlite", Self::file),
             ("redis", || Self::served(Server::redis()?)),
             ("postgres", || Self::served(Server::postgres()?)),
@@ -209,9 +211,8 @@ impl Engine {
             ("etcd", || Self::served(Server::etcd()?)),
             ("zookeeper", || Self::served(Server::zookeeper()?)),
         ];
-        let run = |start: fn() -> Tested<Self>| {
-            start().and_then(|engine| test(&engine)).map_err(|why| why.to_string())
-        };
+        let run =
+            |start: Start| start().and_then(|engine| test(&engine)).map_err(|why| why.to_string());
         thread::scope(|scope| {
             let meant = starts.into_iter().filter(|(name, _)| meant(name));
             let running: Vec<_> =
