@@ -20,8 +20,9 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
         Stance::Wait { .. } => 1,
     };
     let (mode, take, of) = numbers(claim.ticket.mode);
-    if matches!(claim.ticket.mode, Mode::Exclusive | Mode::Write) && !claim.load {
-        return Packer::plain(b'A', &[millis(claim.ttl), millis(claim.lock_delay)])
+    if matches!(claim.ticket.mode, Mode::Exclusive | Mode::Write) {
+        let kind = if claim.load { b'L' } else { b'A' };
+        return Packer::plain(kind, &[millis(claim.ttl), millis(claim.lock_delay)])
             .raw(&id(claim.ticket.id))
             .array(5)
             .number(mode)
@@ -57,6 +58,14 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     let store = ending.store.as_ref();
     if closed == 0 && !ending.cut_off && store.is_none() {
         return Packer::plain(b'U', &[]).raw(&id(lease)).done();
+    }
+    if let (Some(store), 0, false) = (store, closed, ending.cut_off) {
+        return Packer::plain(b'S', &[store.ttl.map_or(0, millis)])
+            .raw(&id(lease))
+            .array(2)
+            .bytes(store.name.as_str())
+            .maybe(store.value.as_ref())
+            .done();
     }
     general(if store.is_some() { 5 } else { 2 }, 7)
         .bytes("u")

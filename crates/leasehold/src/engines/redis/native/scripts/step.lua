@@ -40,7 +40,15 @@ end
 
 local function asked(text)
   local kind = byte(text)
-  if kind == 65 then return plain(text, 2) end
+  if kind == 65 or kind == 76 then
+    local verb = plain(text, 2)
+    verb[12] = kind == 76 and 1 or 0
+    return verb
+  end
+  if kind == 83 then
+    local more = unpacked(sub(text, 26))
+    return { 'u', sub(text, 10, 25), 0, 0, more[1], more[2], (numbers('>I8', text, 2)) }
+  end
   if kind == 82 then return { 'r', sub(text, 10), (numbers('>I8', text, 2)) } end
   if kind == 85 then return { 'u', sub(text, 2), 0, 0, false, false, 0 } end
   return unpacked(sub(text, 2))
