@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use redis::Value;
+
 use super::courier::Desk;
 use super::look::texts;
 use super::pack::garbled;
@@ -33,12 +35,22 @@ impl Inner {
         sheet::answer(answered.said.packed()?)
     }
 
+    /// What its key holds: that takes no script.
+    async fn read(&self, name: &Name) -> Result<Option<Sheet>> {
+        let mut get = redis::cmd("GET");
+        get.arg(self.shard(name).record(name.as_str()));
+        match self.link.command(get).await? {
+            Value::Nil => Ok(None),
+            Value::BulkString(packed) => sheet::stored(&packed).map(Some),
+            _ => Err(garbled()),
+        }
+    }
+
     /// A record as it is now.
     pub(super) async fn record(&self, name: &Name) -> Result<Option<Record>> {
-        match self.file(name, sheet::load()).await? {
-            Answer::Found(Some(sheet)) => self.living(name, sheet).await,
-            Answer::Found(None) => Ok(None),
-            _ => Err(garbled()),
+        match self.read(name).await? {
+            Some(sheet) => self.living(name, sheet).await,
+            None => Ok(None),
         }
     }
 
@@ -51,7 +63,7 @@ impl Inner {
     }
 
     /// Nothing, if it has outlived its lease; then it goes.
-    async fn living(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
+    pub(super) async fn living(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
         if let Some((lease, id)) = &sheet.lease
             && self.left(lease, *id).await?.is_none()
         {
@@ -64,15 +76,15 @@ impl Inner {
     /// Ends a record whose time or whose lease is over; one whose lease goes on
     /// is looked at again when that would end.
     pub(super) async fn end_if_due(&self, name: &Name) -> Result<()> {
-        let verb = match self.file(name, sheet::load()).await? {
-            Answer::Found(None) => sheet::delete(name.as_str(), 0),
-            Answer::Found(Some(Sheet { record, lease: Some((lease, id)) })) => {
+        let verb = match self.read(name).await? {
+            None => sheet::delete(name.as_str(), 0),
+            Some(Sheet { record, lease: Some((lease, id)) }) => {
                 match self.left(&lease, id).await? {
                     Some(left) => sheet::keep(name.as_str(), left),
                     None => sheet::delete(name.as_str(), record.version),
                 }
             }
-            _ => return Ok(()),
+            Some(Sheet { lease: None, .. }) => return Ok(()),
         };
         self.file(name, verb).await.map(drop)
     }

@@ -211,12 +211,31 @@ impl Pair {
         let mut claim = Claim::new(ticket, owner, ttl);
         claim.lock_delay = Duration::from_millis(*random.choice(&[0, 0, 7_000]).unwrap());
         claim.meta = random.bool().then(|| "a remark".into());
-        claim.load = random.bool();
+        (claim.load, claim.unless_found) = (random.bool(), random.bool());
         if random.u8(0..3) > 0 {
             claim.stance = Stance::Wait { until: Moment::NEVER };
         }
         let packed = verb::acquire(&claim, b"news", false);
+        if claim.load && claim.unless_found && self.record.is_some() {
+            let (_, effects) = self.ask_core(Verb::Tick);
+            if self.core.mode_of(claim.ticket.id).is_none() {
+                return self.find(packed, &effects);
+            }
+            let (_, news) = self.ask_script(verb::look(), Vec::new());
+            same_news(&effects, &news);
+        }
         self.step(Verb::Acquire { claim: Box::new(claim), session: 0 }, packed);
+    }
+
+    /// The record is as good as a grant, and nothing is left behind.
+    fn find(&mut self, claim: Vec<u8>, effects: &[Effect]) {
+        let more = vec![self.shard.record(self.name.as_str())];
+        let (said, news) = self.ask_script(claim, more);
+        same_news(effects, &news);
+        let found = answered(said).found().unwrap().unwrap();
+        assert_eq!(Some(sheet::stored(&found).unwrap().record), self.record);
+        self.same_record(None, "found");
+        self.same_status();
     }
 
     fn renew(&mut self, random: &mut fastrand::Rng, ticket: Ticket) {
@@ -258,9 +277,13 @@ impl Pair {
     }
 }
 
+const fn answered(said: Said) -> Answered {
+    Answered { said, sent_at: Moment::NEVER, acknowledged: None }
+}
+
 fn loaded(said: Said) -> Option<Record> {
-    let answered = Answered { said, sent_at: Moment::default(), acknowledged: None };
-    answered.loaded().unwrap().map(|packed| sheet::stored(&packed).unwrap().record)
+    let packed = answered(said).loaded().unwrap();
+    packed.map(|packed| sheet::stored(&packed).unwrap().record)
 }
 
 fn same_answer(expected: &Answer, found: &Answer, told: &str) {
@@ -374,7 +397,8 @@ fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
             let record = pair.shard.record(name.as_str());
             let keys = vec![record.clone(), pair.shard.records(), pair.shard.lapses()];
             let verb = verb::acquire(&claim, b"", false);
-            let release = (name.clone(), if n == 4 { vec![] } else { keys }, verb::release(id, &ending));
+            let release =
+                (name.clone(), if n == 4 { vec![] } else { keys }, verb::release(id, &ending));
             claims.push((name.clone(), if n == 4 { vec![] } else { vec![record] }, verb));
             // What has ended before goes the long way.
             releases.push(release.clone());

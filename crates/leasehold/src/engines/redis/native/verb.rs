@@ -21,7 +21,11 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
     };
     let (mode, take, of) = numbers(claim.ticket.mode);
     if matches!(claim.ticket.mode, Mode::Exclusive | Mode::Write) {
-        let kind = if claim.load { b'L' } else { b'A' };
+        let kind = match loads(claim) {
+            0 => b'A',
+            1 => b'L',
+            _ => b'F',
+        };
         return Packer::plain(kind, &[millis(claim.ttl), millis(claim.lock_delay)])
             .raw(&id(claim.ticket.id))
             .array(5)
@@ -44,8 +48,17 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
         .maybe(claim.meta.as_deref())
         .bytes(channel)
         .number(waits)
-        .number(u64::from(claim.load))
+        .number(loads(claim))
         .done()
+}
+
+/// 1 for a grant that brings a record, 2 if the record alone will do.
+const fn loads(claim: &Claim) -> u64 {
+    match (claim.load, claim.unless_found) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => 2,
+    }
 }
 
 pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
@@ -342,6 +355,13 @@ impl Answered {
         let Said::Packed(packed) = &self.said else { return Ok(None) };
         let mut items = Item::unpack(packed)?.array()?;
         items.nth(4).map_or(Ok(None), Item::maybe_bytes)
+    }
+
+    /// The record that a claim was answered with instead of a grant.
+    pub(super) fn found(&self) -> Result<Option<Vec<u8>>> {
+        let Said::Packed(packed) = &self.said else { return Ok(None) };
+        let mut items = Item::unpack(packed)?.array()?;
+        if items.number()? == 10 { items.bytes().map(Some) } else { Ok(None) }
     }
 }
 

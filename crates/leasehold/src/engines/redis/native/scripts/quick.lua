@@ -37,18 +37,22 @@ end
 --   name     'P' expires fence since         ttl delay id  and the rest, packed
 --   renewal  'R' ttl id        release  'U' id
 --
--- 'L' is a claim that also loads a record, and 'S' ttl id, with name and value
--- packed, a release that also stores one.
+-- 'L' is a claim that also loads a record, 'F' one that wants nothing else if the
+-- record is there, and 'S' ttl id, with name and value packed, a release that also
+-- stores one.
 --
 -- Numbers have 8 bytes, ids 16. The answer is a fence, or 0 for released. All
 -- other verbs are a byte that says how many keys they have, and a packed array.
-local MORE_KEYS = { [76] = 3, [83] = 5 }
+local MORE_KEYS = { [76] = 3, [70] = 3, [83] = 5 }
 
 for at = 4, #ARGV do
   local verb, summary, answer = ARGV[at], KEYS[next_key], nil
   local kind = byte(verb)
   local keys = MORE_KEYS[kind] or 2
-  if kind == 65 or kind == 76 then
+  local record = (kind == 76 or kind == 70) and call('GET', KEYS[next_key + 2])
+  if record and kind == 70 then
+    if not call('GET', summary) then answer = pack({ 10, record }) end
+  elseif kind == 65 or kind == 76 or kind == 70 then
     local ttl, delay = numbers('>I8I8', verb, 2)
     local left = ttl + delay + (2 * ttl > LINGER and 2 * ttl or LINGER)
     local fence = draw()
@@ -56,7 +60,6 @@ for at = 4, #ARGV do
     if call('SET', summary, name, 'NX', 'PX', left) then
       answer, listed[sub(summary, FROM)] = fence, true
       if left > longest then longest = left end
-      local record = kind == 76 and call('GET', KEYS[next_key + 2])
       if record then answer = pack({ 1, fence, ttl, 0, record }) end
     else
       count = fence - 1
@@ -66,8 +69,8 @@ for at = 4, #ARGV do
     local ours = name and byte(name) == 80 and sub(name, 42, 57) == sub(verb, 10, 25)
     if ours and numbers('>I8', name, 2) > now then
       local more = unpacked(sub(verb, 26))
-      local record = { KEYS[next_key + 2], KEYS[next_key + 3], KEYS[next_key + 4] }
-      write(record, ARGV[3], more[1], more[2], (numbers('>I8', verb, 2)))
+      local to = { KEYS[next_key + 2], KEYS[next_key + 3], KEYS[next_key + 4] }
+      write(to, ARGV[3], more[1], more[2], (numbers('>I8', verb, 2)))
       call('DEL', summary)
       answer, listed[sub(summary, FROM)] = 0, false
     end
