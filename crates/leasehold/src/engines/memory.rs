@@ -192,20 +192,18 @@ impl Engine for Memory {
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        let (Ticket { id, name, .. }, load) = (claim.ticket.clone(), claim.load);
+        let Ticket { id, name, .. } = claim.ticket.clone();
         let (now, mut shelf) = (self.clock.now(), self.shelf());
-        if load
-            && claim.unless_found
+        let record = if claim.load { shelf.record(&name, now).cloned() } else { None };
+        if let Some(found) = record.as_ref().filter(|_| claim.unless_found)
             && !shelf.knows(&name, id)
-            && let Some(record) = shelf.record(&name, now)
         {
-            let busy = Busy::found(record.clone());
-            return Box::pin(ready(Ok(Verdict::Busy(busy))));
+            return Box::pin(ready(Ok(Verdict::Busy(Busy::found(found.clone())))));
         }
         let verb = Verb::Acquire { claim: Box::new(claim), session: 0 };
         let mut verdict = shelf.step(&name, verb, now).into_verdict(now);
-        if let (Ok(Verdict::Granted(grant)), true) = (&mut verdict, load) {
-            grant.record = shelf.record(&name, now).cloned();
+        if let Ok(Verdict::Granted(grant)) = &mut verdict {
+            grant.record = record;
         }
         match &verdict {
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {

@@ -222,9 +222,9 @@ impl Once {
             let text = "a scope of `once` has at least one character and no slash";
             return Err(Error::invalid(text).with("scope", &self.scope));
         }
-        let locks = &self.asker.locks;
-        let head = format!("once/{}/", self.scope);
-        let room = locks.profile().limits.name_max.saturating_sub(head.len());
-        locks.name(&(head + &key.within(room)?))
+        let (locks, head) = (&self.asker.locks, ["once/", &self.scope, "/"]);
+        let taken = head.iter().map(|part| part.len()).sum();
+        let key = key.within(locks.profile().limits.name_max.saturating_sub(taken))?;
+        locks.name(&[head[0], head[1], head[2], &key].concat())
     }
 }

@@ -393,7 +393,9 @@ fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
             let mut claim = Claim::new(ticket, Owner::new("me"), Duration::from_secs(30));
             claim.load = n != 4;
             let mut ending = Ending::new();
-            ending.store = Some(Store::put(name.clone(), vec![round; n])).filter(|_| n != 4);
+            let mut store = Store::put(name.clone(), vec![round; n]);
+            store.ttl = (n % 2 == 0).then_some(Duration::from_hours(24));
+            ending.store = Some(store).filter(|_| n != 4);
             let record = pair.shard.record(name.as_str());
             let keys = vec![record.clone(), pair.shard.records(), pair.shard.lapses()];
             let verb = verb::acquire(&claim, b"", false);
@@ -414,4 +416,8 @@ fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
             assert_eq!(said.answer(Duration::ZERO).unwrap(), expected, "{n}");
         }
     }
+    let listed: Vec<String> = pair.redis.zrange(pair.shard.records(), 0, -1).unwrap();
+    assert_eq!(listed, ["a", "b", "c", "d"]);
+    let lapsing: Vec<String> = pair.redis.zrange(pair.shard.lapses(), 0, -1).unwrap();
+    assert_eq!(lapsing, ["a", "c"]);
 }

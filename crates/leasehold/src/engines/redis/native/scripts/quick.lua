@@ -10,6 +10,7 @@ local call, sub, byte = redis.call, string.sub, string.byte
 local bytes, numbers = struct.pack, struct.unpack
 local INDEX, FROM, LINGER = KEYS[2], ARGV[2] + 1, 60000
 local answers, listed, longest, rest, next_key = {}, {}, 0, nil, 3
+local filed, lapsing, record_keys = {}, {}, nil
 
 -- What concerns all names of the shard, once for the whole call.
 local function keep_index()
@@ -68,9 +69,16 @@ for at = 4, #ARGV do
     local name = call('GET', summary)
     local ours = name and byte(name) == 80 and sub(name, 42, 57) == sub(verb, 10, 25)
     if ours and numbers('>I8', name, 2) > now then
-      local more = unpacked(sub(verb, 26))
-      local to = { KEYS[next_key + 2], KEYS[next_key + 3], KEYS[next_key + 4] }
-      write(to, ARGV[3], more[1], more[2], (numbers('>I8', verb, 2)))
+      local more, ttl = unpacked(sub(verb, 26)), (numbers('>I8', verb, 2))
+      local own = { KEYS[next_key + 2], KEYS[next_key + 3], KEYS[next_key + 4] }
+      if more[2] and ttl > 0 then
+        put_value(own[1], ARGV[3], more[1], more[2], ttl)
+        filed[#filed + 1], filed[#filed + 2] = 0, more[1]
+        lapsing[#lapsing + 1], lapsing[#lapsing + 2] = now + ttl, more[1]
+        record_keys = own
+      else
+        write(own, ARGV[3], more[1], more[2], ttl)
+      end
       call('DEL', summary)
       answer, listed[sub(summary, FROM)] = 0, false
     end
@@ -100,6 +108,12 @@ for at = 4, #ARGV do
     rest[#rest + 1], rest[#rest + 2] = at, next_key
     next_key = next_key + (kind < 65 and kind or keys)
   end
+end
+
+-- The indexes of records, once for the whole call.
+if record_keys then
+  call('ZADD', record_keys[2], unpack(filed))
+  call('ZADD', record_keys[3], unpack(lapsing))
 end
 
 if not rest then
