@@ -222,9 +222,9 @@ impl Once {
             let text = "a scope of `once` has at least one character and no slash";
             return Err(Error::invalid(text).with("scope", &self.scope));
         }
-        let (locks, head) = (&self.asker.locks, ["once/", &self.scope, "/"]);
-        let taken = head.iter().map(|part| part.len()).sum();
+        let locks = &self.asker.locks;
+        let taken = "once//".len() + self.scope.len();
         let key = key.within(locks.profile().limits.name_max.saturating_sub(taken))?;
-        locks.name(&[head[0], head[1], head[2], &key].concat())
+        locks.name(&["once/", &self.scope, "/", &key].concat())
     }
 }

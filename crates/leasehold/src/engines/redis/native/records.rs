@@ -6,13 +6,11 @@
 
 use std::sync::Arc;
 
-use redis::Value;
-
 use super::courier::Desk;
 use super::look::texts;
 use super::pack::garbled;
 use super::sheet::{self, Answer, Sheet};
-use super::verb::{self, Answered, millis};
+use super::verb::{self, Answered, Said, millis};
 use super::watching::Watching;
 use super::{Inner, Native, Shard};
 use crate::claim::{Ending, LeaseId, Record, Store, Ticket};
@@ -37,12 +35,11 @@ impl Inner {
 
     /// What its key holds: that takes no script.
     async fn read(&self, name: &Name) -> Result<Option<Sheet>> {
-        let mut get = redis::cmd("GET");
-        get.arg(self.shard(name).record(name.as_str()));
-        match self.link.command(get).await? {
-            Value::Nil => Ok(None),
-            Value::BulkString(packed) => sheet::stored(&packed).map(Some),
-            _ => Err(garbled()),
+        let shard = self.shard(name);
+        let keys = vec![shard.record(name.as_str())];
+        match self.courier.carry(Desk::Reading, &shard, keys, Vec::new()).await?.said {
+            Said::Nothing => Ok(None),
+            said => sheet::stored(said.packed()?).map(Some),
         }
     }
 

@@ -305,12 +305,14 @@ pub(super) enum Said {
     /// The fence of a grant, exactly as asked for; 0 for released.
     Plain(u64),
     Packed(Vec<u8>),
+    /// There is no such record.
+    Nothing,
 }
 
 impl Said {
     pub(super) fn packed(&self) -> Result<&[u8]> {
         match self {
-            Self::Plain(_) => Err(garbled()),
+            Self::Plain(_) | Self::Nothing => Err(garbled()),
             Self::Packed(packed) => Ok(packed),
         }
     }
@@ -323,6 +325,7 @@ impl Said {
                 Ok(Answer::Granted { fence: *fence, ttl, predecessor: Predecessor::None })
             }
             Self::Packed(packed) => answer(packed),
+            Self::Nothing => Err(garbled()),
         }
     }
 }
