@@ -27,12 +27,24 @@ fn main() -> Outcome {
 }
 
 async fn report() -> Outcome {
+    // All of it, or one part.
+    let part = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let wanted = |name: &str| part.as_ref().is_none_or(|part| part == name);
     println!("| work | time | compared with | time | ratio |\n|---|---|---|---|---|");
-    fingerprints()?;
-    tokens()?;
-    memory().await?;
-    redis().await?;
-    postgres().await
+    if wanted("local") {
+        fingerprints()?;
+        tokens()?;
+    }
+    if wanted("memory") {
+        memory().await?;
+    }
+    if wanted("redis") {
+        redis().await?;
+    }
+    if wanted("postgres") {
+        postgres().await?;
+    }
+    Ok(())
 }
 
 fn row(work: &str, ours: Duration, other: &str, theirs: Duration) {

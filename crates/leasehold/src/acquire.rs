@@ -35,6 +35,8 @@ pub(crate) struct Request {
     pub(crate) fair: bool,
     /// Whether the grant is to bring the record of the same name.
     pub(crate) load: bool,
+    /// Whether that record will do instead of a grant.
+    pub(crate) unless_found: bool,
     pub(crate) effort: Effort,
 }
 
@@ -81,6 +83,7 @@ impl Request {
         claim.meta.clone_from(&self.meta);
         claim.fair = self.fair;
         claim.load = self.load;
+        claim.unless_found = self.unless_found;
         claim.stance = stance;
         claim
     }
@@ -113,6 +116,14 @@ impl Tenancy {
         let ours = self.hold.granted(&grant, self.core.drift(grant.ttl));
         self.loaded = asked.then_some(grant.record);
         ours
+    }
+
+    /// Nothing was granted and nothing is left behind; this record is all it has.
+    fn found(&mut self, record: Record) {
+        self.hold.give_back();
+        self.core.schedule.forget(&self.hold);
+        self.spent = true;
+        self.loaded = Some(Some(record));
     }
 }
 
@@ -225,6 +236,10 @@ impl Seeker<'_> {
                         return Ok(Ok(tenancy));
                     }
                 }
+                Verdict::Busy(Busy { found: Some(record), .. }) => {
+                    tenancy.found(record);
+                    return Ok(Ok(tenancy));
+                }
                 Verdict::Busy(busy) => {
                     // Nothing to release: a try leaves nothing behind.
                     tenancy.hold.give_back();
@@ -272,8 +287,11 @@ impl Seeker<'_> {
         Err(self.too_slow())
     }
 
-    /// The engine has granted it.
+    /// The engine has granted it, or has said why there is no need to.
     fn moved_in(&self, tenancy: &Tenancy) {
+        if tenancy.spent {
+            return;
+        }
         self.core.owners.enter(&tenancy.hold);
         self.core.observer.granted(self.asked, &tenancy.hold);
     }
@@ -292,7 +310,7 @@ impl Seeker<'_> {
     }
 
     /// Claims and waits, again and again with the same ticket; false if it was
-    /// granted too late to be of use.
+    /// granted too late to be of use. A record that was found ends it as well.
     async fn wait_with(
         &self,
         tenancy: &mut Tenancy,
@@ -302,6 +320,10 @@ impl Seeker<'_> {
         let (core, hold) = (self.core, &Arc::clone(&tenancy.hold));
         loop {
             let busy = match self.ask(tenancy, Stance::Wait { until }, until).await? {
+                Verdict::Busy(Busy { found: Some(record), .. }) => {
+                    tenancy.found(record);
+                    return Ok(true);
+                }
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
                     let ours = tenancy.granted(grant, self.request.load);
@@ -365,7 +387,7 @@ impl Seeker<'_> {
         };
         self.parcel.set_asking(false);
         hold.end_turn();
-        if let Ok(Verdict::Busy(_)) = &verdict {
+        if let Ok(Verdict::Busy(Busy { found: None, .. })) = &verdict {
             self.asked.busy();
         }
         verdict.map_err(|error| self.placed_error(error))

@@ -348,6 +348,10 @@ pub struct Claim {
     pub renewed: bool,
     /// Whether the grant brings the record of the same name.
     pub load: bool,
+    /// Whether that record alone is as good as a grant. Then an engine that
+    /// finds one may answer [`Busy`] with it, at once and with nothing left
+    /// behind, unless the lease id is held or queued already. It may also grant.
+    pub unless_found: bool,
 }
 
 impl Claim {
@@ -364,6 +368,7 @@ impl Claim {
             fair: false,
             renewed: true,
             load: false,
+            unless_found: false,
         }
     }
 }
@@ -443,6 +448,8 @@ pub struct Busy {
     pub recheck_in: Option<Duration>,
     /// The place in the queue, if the claim has joined one.
     pub place: Option<Place>,
+    /// The record that is there, if the claim was to be granted only without.
+    pub found: Option<Record>,
 }
 
 impl Busy {
@@ -450,6 +457,12 @@ impl Busy {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Not asked any further, because this record is there.
+    #[must_use]
+    pub fn found(record: Record) -> Self {
+        Self { found: Some(record), ..Self::default() }
     }
 }
 

@@ -289,6 +289,12 @@ impl Guard {
         self.tenancy.loaded.take()
     }
 
+    /// Whether it brings a record and no lease.
+    #[cfg(feature = "once")]
+    pub(crate) const fn is_spent(&self) -> bool {
+        self.tenancy.spent
+    }
+
     /// What the holder of a guard may look at without having it.
     #[cfg(feature = "once")]
     pub(crate) fn watched(&self) -> Arc<Hold> {

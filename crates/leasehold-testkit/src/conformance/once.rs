@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use leasehold::claim::{Ending, Ticket};
-use leasehold::engine::BoxFuture;
-use leasehold::engine::{Eviction, Target};
+use leasehold::claim::{Claim, Ending, Ticket, Verdict};
+use leasehold::engine::{BoxFuture, Eviction, Store as Write, Target};
 use leasehold::once::{
     Busy, Crash, Done, Failure, Fingerprint, Key, Once, OnceError, Refusal, TokenFault, TokenKeys,
     Turn,
 };
-use leasehold::{Error, ErrorKind, Locks, Outcome as Effect, Released};
+use leasehold::{Error, ErrorKind, Locks, Mode, Outcome as Effect, Released};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
 use super::check::{Check, Outcome, check, ensure};
+use super::direct::Direct;
 use super::patience::{HOUR, PATIENCE, SHORT, eventually};
 use super::store::Store;
 use crate::twist::{Inner, Requests, Twist};
@@ -42,6 +42,8 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_token_that_is_late_or_elsewhere_is_refused),
         check!(a_fresh_run_is_two_requests),
         check!(an_outcome_whose_reply_is_lost_is_recorded),
+        check!(what_is_done_elsewhere_is_told_and_no_lease_is_left),
+        check!(a_record_will_do_instead_of_a_grant_and_leaves_nothing),
     ]
 }
 
@@ -468,6 +470,66 @@ async fn an_outcome_whose_reply_is_lost_is_recorded(store: Store) -> Outcome {
     }
     let again = below.once("pay").run("key", any(), async |_| Ok::<_, String>("again")).await?;
     ensure!(again.outcome == b"done" && again.replayed, "{again:?}");
+    Ok(())
+}
+
+/// A client that has not seen the key asks the engine in one request, or in two
+/// if it has to give a lease back.
+async fn what_is_done_elsewhere_is_told_and_no_lease_is_left(store: Store) -> Outcome {
+    let requests = Requests::default();
+    let (locks, below) = store.open_twisted(requests.clone()).await?;
+    if below.engine().records().is_none() {
+        return Ok(());
+    }
+    below.once("pay").run("key", any(), async |_| Ok::<_, String>("done")).await?;
+    let once = locks.once("pay").lease(HOUR);
+    let again = once.run("key", any(), async |_| Ok::<_, String>("again")).await?;
+    ensure!(again.outcome == b"done" && again.replayed, "{again:?}");
+    let free = || async { Ok(!below.status("once/pay/key").await?.is_busy()) };
+    eventually("the name is free", free).await?;
+    ensure!(requests.turns() <= 2, "{} requests", requests.turns());
+    Ok(())
+}
+
+async fn a_record_will_do_instead_of_a_grant_and_leaves_nothing(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    let Some(records) = direct.engine.records() else { return Ok(()) };
+    let ask = || {
+        let mut claim = direct.waiting(Mode::Exclusive);
+        (claim.load, claim.unless_found) = (true, true);
+        claim
+    };
+    let first = ask();
+    let grant = direct.granted(first.clone()).await?;
+    ensure!(grant.record.is_none(), "{grant:?}");
+    let put = Write::put(first.ticket.name.clone(), b"done".to_vec());
+    ensure!(records.store(put).await?.is_ok(), "not stored");
+    let again = direct.granted(first.clone()).await?;
+    ensure!(again.fence == grant.fence, "its own lease is not forgotten: {again:?}");
+    direct.engine.release(first.ticket, Ending::new()).await?;
+    for _ in 0..2 {
+        tell_or_grant(&direct, ask()).await?;
+    }
+    let last = direct.claim(Mode::Exclusive);
+    direct.granted(last.clone()).await?;
+    direct.engine.release(last.ticket, Ending::new()).await?;
+    Ok(())
+}
+
+/// Either way it brings the record; a lease is given back.
+async fn tell_or_grant(direct: &Direct, claim: Claim) -> Outcome {
+    let ticket = claim.ticket.clone();
+    let record = match direct.engine.acquire(claim).await? {
+        Verdict::Busy(busy) => {
+            ensure!(busy.place.is_none(), "it waits: {busy:?}");
+            busy.found
+        }
+        Verdict::Granted(grant) => {
+            direct.engine.release(ticket, Ending::new()).await?;
+            grant.record
+        }
+    };
+    ensure!(record.is_some_and(|record| record.value == b"done"), "no record");
     Ok(())
 }
 

@@ -60,7 +60,8 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// Idempotent in the lease id. A repeated claim that was granted before is
     /// granted again, with the same fence and no less time than was told
     /// before; it never waits for its own ghost. A `Wait` claim that is `Busy` has joined the queue where
-    /// the engine has one. A `Try` never leaves anything behind.
+    /// the engine has one. A `Try` never leaves anything behind, and neither does
+    /// a claim that was answered with a record ([`Claim::unless_found`]).
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>>;
 
     /// Waits until the ticket may succeed, or `until` at the latest.

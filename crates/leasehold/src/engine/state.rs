@@ -98,7 +98,7 @@ impl Answer {
             }
             Self::Busy { holder, recheck_in, placed } => {
                 let place = placed.map(|ttl| Place::new(ttl, sent_at));
-                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place }))
+                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
             }
             Self::OtherKind(other) => Err(Error::invalid(format!(
                 "the name is in use as {other}, which does not mix with other kinds of lock: \
@@ -440,7 +440,8 @@ impl State {
         self.queue.iter_mut().find(|seat| seat.id == id)
     }
 
-    fn mode_of(&self, id: LeaseId) -> Option<Mode> {
+    /// As what a lease id holds or waits, if it does.
+    pub(crate) fn mode_of(&self, id: LeaseId) -> Option<Mode> {
         let held = self.holders.iter().map(|lease| &lease.seat);
         held.chain(&self.queue).find(|seat| seat.id == id).map(|seat| seat.mode)
     }

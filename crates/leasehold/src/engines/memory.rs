@@ -131,6 +131,11 @@ impl Shelf {
         }
     }
 
+    /// Whether a lease id holds the name, or waits for it.
+    fn knows(&self, name: &Name, id: LeaseId) -> bool {
+        self.names.get(name).is_some_and(|slot| slot.state.mode_of(id).is_some())
+    }
+
     /// Stores what a release brings along, if it still has the right to.
     fn store_at_the_end(&mut self, ticket: &Ticket, store: Store, now: Moment) -> Result<()> {
         store.check_as_ending(ticket)?;
@@ -187,12 +192,18 @@ impl Engine for Memory {
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        let (Ticket { id, name, .. }, load) = (claim.ticket.clone(), claim.load);
+        let Ticket { id, name, .. } = claim.ticket.clone();
         let (now, mut shelf) = (self.clock.now(), self.shelf());
+        let record = if claim.load { shelf.record(&name, now).cloned() } else { None };
+        if let Some(found) = record.as_ref().filter(|_| claim.unless_found)
+            && !shelf.knows(&name, id)
+        {
+            return Box::pin(ready(Ok(Verdict::Busy(Busy::found(found.clone())))));
+        }
         let verb = Verb::Acquire { claim: Box::new(claim), session: 0 };
         let mut verdict = shelf.step(&name, verb, now).into_verdict(now);
-        if let (Ok(Verdict::Granted(grant)), true) = (&mut verdict, load) {
-            grant.record = shelf.record(&name, now).cloned();
+        if let Ok(Verdict::Granted(grant)) = &mut verdict {
+            grant.record = record;
         }
         match &verdict {
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {

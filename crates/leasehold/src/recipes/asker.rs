@@ -105,6 +105,7 @@ impl Asker {
             meta: self.meta.clone(),
             fair: self.fair,
             load: self.load,
+            unless_found: false,
             effort,
         }
     }

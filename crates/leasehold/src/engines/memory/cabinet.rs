@@ -45,6 +45,12 @@ impl Cabinet {
         self.drawers.get(name).map(|drawer| &drawer.record)
     }
 
+    /// Whether its time is up, or the lease it is bound to has to be looked at.
+    pub(super) fn may_be_over(&self, name: &Name, now: Moment) -> bool {
+        let drawer = self.drawers.get(name);
+        drawer.is_some_and(|drawer| drawer.expires <= now || drawer.lease.is_some())
+    }
+
     /// What the lease is on that a record is bound to.
     pub(super) fn lease_of(&self, name: &Name) -> Option<Name> {
         let lease = self.drawers.get(name)?.lease?;

@@ -17,10 +17,12 @@ use crate::name::Name;
 impl Shelf {
     /// A record as it is now: what is over goes first.
     pub(super) fn record(&mut self, name: &Name, now: Moment) -> Option<&Record> {
-        if let Some(lease) = self.cabinet.lease_of(name) {
-            self.step(&lease, Verb::Tick, now);
+        if self.cabinet.may_be_over(name, now) {
+            if let Some(lease) = self.cabinet.lease_of(name) {
+                self.step(&lease, Verb::Tick, now);
+            }
+            self.fence += self.cabinet.lapse_one(name, now);
         }
-        self.fence += self.cabinet.lapse_one(name, now);
         self.cabinet.get(name)
     }
 

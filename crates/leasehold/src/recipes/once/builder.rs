@@ -223,8 +223,8 @@ impl Once {
             return Err(Error::invalid(text).with("scope", &self.scope));
         }
         let locks = &self.asker.locks;
-        let head = format!("once/{}/", self.scope);
-        let room = locks.profile().limits.name_max.saturating_sub(head.len());
-        locks.name(&(head + &key.within(room)?))
+        let taken = "once//".len() + self.scope.len();
+        let key = key.within(locks.profile().limits.name_max.saturating_sub(taken))?;
+        locks.name(&["once/", &self.scope, "/", &key].concat())
     }
 }

@@ -148,7 +148,7 @@ impl Once {
     /// A dropped call may or may not have forgotten the key.
     pub async fn forget(&self, key: impl Into<Key>) -> Result<(), Refusal> {
         let name = self.name(&key.into())?;
-        let guard = self.claim(&name).await?;
+        let guard = self.claim(&name, false).await?;
         match guard.release_storing(Store::delete(name.clone())).await? {
             Released::Released => Ok(()),
             Released::AlreadyLost => Err(late(&name).into()),
@@ -196,18 +196,21 @@ impl Once {
     }
 
     async fn lead(&self, call: Call, lead: Lead) -> Result<Step<'_>, Refusal> {
-        let mut guard = self.claim(&call.name).await?;
-        let found = match guard.take_loaded() {
-            Some(record) => record.map(found).transpose()?,
-            None => self.load(&call.name).await?,
-        };
-        if let Some(Found { entry, .. }) = &found
-            && let Some(judged) = self.judge(&call, entry).transpose()
-        {
-            // The guard goes back in the background: nobody waits for that.
-            drop(guard);
-            lead.tell(|| entry.clone());
-            return judged.map(Step::Replay);
+        let (mut guard, mut found) = self.claim_and_load(&call.name, true).await?;
+        loop {
+            if let Some(Found { entry, .. }) = &found
+                && let Some(judged) = self.judge(&call, entry).transpose()
+            {
+                // A lease goes back in the background: nobody waits for that.
+                drop(guard);
+                lead.tell(|| entry.clone());
+                return judged.map(Step::Replay);
+            }
+            if !guard.is_spent() {
+                break;
+            }
+            // What is there is no outcome: now it takes the lease.
+            (guard, found) = self.claim_and_load(&call.name, false).await?;
         }
         let run = Run::new(self, call, guard, lead, found);
         if self.crash == Crash::Unknown
@@ -219,14 +222,30 @@ impl Once {
         Ok(Step::Run(run))
     }
 
+    /// The lease with what is known of the key; or, if that will do, something
+    /// that is known and no lease.
+    async fn claim_and_load(
+        &self,
+        name: &Name,
+        unless_found: bool,
+    ) -> Result<(Guard, Option<Found>), Refusal> {
+        let mut guard = self.claim(name, unless_found).await?;
+        let found = match guard.take_loaded() {
+            Some(record) => record.map(found).transpose()?,
+            None => self.load(name).await?,
+        };
+        Ok((guard, found))
+    }
+
     /// The lease, with the record of the same name if that came with it.
-    async fn claim(&self, name: &Name) -> Result<Guard, Refusal> {
+    async fn claim(&self, name: &Name, unless_found: bool) -> Result<Guard, Refusal> {
         let since = self.asker.locks.clock().now();
         let effort = match self.busy {
             Busy::Wait(limit) => Effort::Wait { since, until: since.after(limit) },
             Busy::Refuse => Effort::Try,
         };
-        let request = self.asker.request_for(name.clone(), Mode::Exclusive, effort);
+        let mut request = self.asker.request_for(name.clone(), Mode::Exclusive, effort);
+        request.unless_found = unless_found;
         match self.asker.locks.acquire(request).await {
             Ok(Some(guard)) => Ok(guard),
             Ok(None) => Err(running(name)),

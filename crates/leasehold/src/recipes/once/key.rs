@@ -1,5 +1,6 @@
 //! Keys: which requests are the same one.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
@@ -61,16 +62,16 @@ impl Key {
     }
 
     /// The key as part of a name that has this much room.
-    pub(crate) fn within(&self, room: usize) -> Result<String> {
+    pub(crate) fn within(&self, room: usize) -> Result<Cow<'_, str>> {
         if self.text.is_empty() {
             return Err(Error::invalid("an idempotency key has at least one character"));
         }
         let made = self.trace.is_some();
         let odd = self.text.starts_with(HASHED) || self.text.chars().any(char::is_control);
         if made || (!odd && self.text.len() <= room) {
-            return Ok(self.text.clone());
+            return Ok(Cow::Borrowed(&self.text));
         }
-        Ok(hashed(self.text.as_bytes()))
+        Ok(hashed(self.text.as_bytes()).into())
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn long_and_odd_keys_are_hashed_and_do_not_meet_others() {
-        let key = |text: &str| Key::from(text).within(64).unwrap();
+        let key = |text: &str| Key::from(text).within(64).unwrap().into_owned();
         assert_eq!(key("order-42"), "order-42");
         let long = key(&"x".repeat(65));
         assert!(long.starts_with('~') && long.len() == 65);

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redis::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use self::round::Request;
+pub(super) use self::round::Request;
 use self::routes::Routes;
 use super::script::Call;
 use super::settings::Settings;
@@ -82,7 +82,12 @@ impl Link {
     /// Runs several scripts in one go, each with an answer of its own. Their
     /// keys may be of different slots.
     pub(super) async fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply>> {
-        round::run(&self.0.routes, calls.into_iter().map(Request::Call).collect()).await
+        self.asks(calls.into_iter().map(Request::Call).collect()).await
+    }
+
+    /// The same for whatever there is to ask.
+    pub(super) async fn asks(&self, requests: Vec<Request>) -> Vec<Result<Reply>> {
+        round::run(&self.0.routes, requests).await
     }
 
     /// Any other command, to the primary that has its first key; to any primary
@@ -104,8 +109,8 @@ impl Link {
         answers
     }
 
-    async fn ask(&self, request: Request) -> Result<Reply> {
-        let answer = round::run(&self.0.routes, vec![request]).await.pop();
+    pub(super) async fn ask(&self, request: Request) -> Result<Reply> {
+        let answer = self.asks(vec![request]).await.pop();
         answer.unwrap_or_else(|| Err(Error::new(ErrorKind::Unexpected, "no answer to a request")))
     }
 

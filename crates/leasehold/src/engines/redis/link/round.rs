@@ -24,7 +24,7 @@ const LONGEST: Duration = Duration::from_millis(200);
 
 /// Something to be asked.
 #[derive(Clone)]
-pub(super) enum Request {
+pub(in crate::engines::redis) enum Request {
     Call(Call),
     Command(redis::Cmd),
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, oneshot};
 use super::keys::Shard;
 use super::pack::garbled;
 use super::verb::{Answered, Said, closed};
-use crate::engines::redis::link::{Link, Reply};
+use crate::engines::redis::link::{Link, Reply, Request};
 use crate::engines::redis::script::{Call, Script};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -36,11 +36,15 @@ const MOST: usize = 128;
 /// the other one is read or written.
 const AT_ONCE: usize = 5;
 
-/// Which script a verb is for.
+/// Who serves a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Desk {
+    /// The script of leases.
     Leases,
+    /// The script of records.
     Records,
+    /// No script: the verb is empty, and its one key is read.
+    Reading,
 }
 
 /// Carries verbs; cheap to clone.
@@ -113,14 +117,18 @@ async fn rounds(van: Van, mut parcels: UnboundedReceiver<Parcel>) {
 }
 
 impl Van {
-    /// One call for each desk and shard.
+    /// One call for each script and shard.
     async fn deliver(&self, parcels: Vec<Parcel>) {
         let mut bags: BTreeMap<(Desk, Shard), Vec<Parcel>> = BTreeMap::new();
+        let mut readings = Vec::new();
         for parcel in parcels {
-            bags.entry((parcel.desk, parcel.shard.clone())).or_default().push(parcel);
+            match parcel.desk {
+                Desk::Reading => readings.push(vec![parcel]),
+                desk => bags.entry((desk, parcel.shard.clone())).or_default().push(parcel),
+            }
         }
-        let bags: Vec<_> = bags.into_values().collect();
-        let replies = self.link.calls(bags.iter().map(|bag| call(bag)).collect()).await;
+        let bags: Vec<_> = bags.into_values().chain(readings).collect();
+        let replies = self.link.asks(bags.iter().map(|bag| request(bag)).collect()).await;
         for (bag, reply) in bags.into_iter().zip(replies) {
             match reply {
                 Err(error) if bag.len() > 1 && is_of_one(&error) => self.one_by_one(bag).await,
@@ -132,7 +140,7 @@ impl Van {
     async fn one_by_one(&self, bag: Vec<Parcel>) {
         for parcel in bag {
             let bag = vec![parcel];
-            let reply = self.link.call(call(&bag)).await;
+            let reply = self.link.ask(request(&bag)).await;
             self.hand_out(bag, reply);
         }
     }
@@ -168,9 +176,14 @@ fn is_of_one(error: &Error) -> bool {
         || error.to_string().contains("OOM")
 }
 
-fn call(bag: &[Parcel]) -> Call {
+fn request(bag: &[Parcel]) -> Request {
     let (desk, shard) = (bag[0].desk, &bag[0].shard);
     let (script, mut keys, mut args) = match desk {
+        Desk::Reading => {
+            let mut get = redis::cmd("GET");
+            get.arg(&bag[0].keys);
+            return Request::Command(get);
+        }
         Desk::Leases => (
             &STEP,
             vec![shard.counter(), shard.index()],
@@ -186,7 +199,7 @@ fn call(bag: &[Parcel]) -> Call {
         keys.extend(parcel.keys.iter().cloned());
         args.push(parcel.verb.clone());
     }
-    Call::new(script, keys, args)
+    Request::Call(Call::new(script, keys, args))
 }
 
 /// In a cluster a message stays in its shard.
@@ -194,9 +207,12 @@ fn publish(shard: &Shard) -> &'static str {
     if shard.is_spread() { "SPUBLISH" } else { "PUBLISH" }
 }
 
-/// One for each verb, and the orphans if there are any.
+/// One for each verb, and the orphans if there are any; what was read is alone.
 fn answers(value: Value, expected: usize) -> Result<Vec<Said>> {
-    let Value::Array(values) = value else { return Err(garbled()) };
+    let values = match value {
+        Value::Array(values) => values,
+        value => vec![value],
+    };
     let answers = values.into_iter().map(said).collect::<Result<Vec<_>>>()?;
     if answers.len() >= expected { Ok(answers) } else { Err(garbled()) }
 }
@@ -204,6 +220,7 @@ fn answers(value: Value, expected: usize) -> Result<Vec<Said>> {
 pub(super) fn said(value: Value) -> Result<Said> {
     match value {
         Value::BulkString(bytes) => Ok(Said::Packed(bytes)),
+        Value::Nil => Ok(Said::Nothing),
         Value::Int(number) => u64::try_from(number).map(Said::Plain).map_err(|_| garbled()),
         _ => Err(garbled()),
     }

@@ -213,17 +213,34 @@ impl Inner {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn acquire(&self, claim: Claim) -> Result<Verdict> {
-        let (id, name) = (claim.ticket.id, claim.ticket.name.clone());
-        let shard = self.shard(&name);
+    async fn claim(&self, claim: &Claim) -> Result<Answered> {
+        let name = &claim.ticket.name;
+        let shard = self.shard(name);
         let channel = self.channel(&shard).await?;
         let spins = self.wake == WakeBy::Spin;
         if matches!(claim.stance, Stance::Wait { .. }) && !spins {
-            self.bells.hang(id);
+            self.bells.hang(claim.ticket.id);
         }
         let record = claim.load.then(|| shard.record(name.as_str()));
-        let verb = verb::acquire(&claim, &channel, spins);
-        let answered = self.ask_with(&name, verb, Vec::from_iter(record)).await?;
+        let verb = verb::acquire(claim, &channel, spins);
+        self.ask_with(name, verb, Vec::from_iter(record)).await
+    }
+
+    async fn acquire(&self, mut claim: Claim) -> Result<Verdict> {
+        let (id, name) = (claim.ticket.id, claim.ticket.name.clone());
+        let mut answered = self.claim(&claim).await?;
+        if claim.unless_found
+            && let Some(packed) = answered.found()?
+        {
+            self.forget(id);
+            if let Some(record) = self.living(&name, sheet::stored(&packed)?).await? {
+                return Ok(Verdict::Busy(Busy::found(record)));
+            }
+            // It has outlived its lease, and is gone now.
+            claim.unless_found = false;
+            answered = self.claim(&claim).await?;
+        }
+        let spins = self.wake == WakeBy::Spin;
         let mut verdict = answered.said.answer(claim.ttl)?.into_verdict(answered.sent_at);
         match &mut verdict {
             Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {

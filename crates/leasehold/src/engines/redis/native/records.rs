@@ -10,7 +10,7 @@ use super::courier::Desk;
 use super::look::texts;
 use super::pack::garbled;
 use super::sheet::{self, Answer, Sheet};
-use super::verb::{self, Answered, millis};
+use super::verb::{self, Answered, Said, millis};
 use super::watching::Watching;
 use super::{Inner, Native, Shard};
 use crate::claim::{Ending, LeaseId, Record, Store, Ticket};
@@ -33,12 +33,21 @@ impl Inner {
         sheet::answer(answered.said.packed()?)
     }
 
+    /// What its key holds: that takes no script.
+    async fn read(&self, name: &Name) -> Result<Option<Sheet>> {
+        let shard = self.shard(name);
+        let keys = vec![shard.record(name.as_str())];
+        match self.courier.carry(Desk::Reading, &shard, keys, Vec::new()).await?.said {
+            Said::Nothing => Ok(None),
+            said => sheet::stored(said.packed()?).map(Some),
+        }
+    }
+
     /// A record as it is now.
     pub(super) async fn record(&self, name: &Name) -> Result<Option<Record>> {
-        match self.file(name, sheet::load()).await? {
-            Answer::Found(Some(sheet)) => self.living(name, sheet).await,
-            Answer::Found(None) => Ok(None),
-            _ => Err(garbled()),
+        match self.read(name).await? {
+            Some(sheet) => self.living(name, sheet).await,
+            None => Ok(None),
         }
     }
 
@@ -51,7 +60,7 @@ impl Inner {
     }
 
     /// Nothing, if it has outlived its lease; then it goes.
-    async fn living(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
+    pub(super) async fn living(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
         if let Some((lease, id)) = &sheet.lease
             && self.left(lease, *id).await?.is_none()
         {
@@ -64,15 +73,15 @@ impl Inner {
     /// Ends a record whose time or whose lease is over; one whose lease goes on
     /// is looked at again when that would end.
     pub(super) async fn end_if_due(&self, name: &Name) -> Result<()> {
-        let verb = match self.file(name, sheet::load()).await? {
-            Answer::Found(None) => sheet::delete(name.as_str(), 0),
-            Answer::Found(Some(Sheet { record, lease: Some((lease, id)) })) => {
+        let verb = match self.read(name).await? {
+            None => sheet::delete(name.as_str(), 0),
+            Some(Sheet { record, lease: Some((lease, id)) }) => {
                 match self.left(&lease, id).await? {
                     Some(left) => sheet::keep(name.as_str(), left),
                     None => sheet::delete(name.as_str(), record.version),
                 }
             }
-            _ => return Ok(()),
+            Some(Sheet { lease: None, .. }) => return Ok(()),
         };
         self.file(name, verb).await.map(drop)
     }

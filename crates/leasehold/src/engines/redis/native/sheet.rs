@@ -17,7 +17,6 @@ pub(super) struct Sheet {
 /// The answers.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Found(Option<Sheet>),
     Stored(u64),
     Conflict(Option<Sheet>),
     /// It goes with a lease, which has to be looked at first.
@@ -26,10 +25,6 @@ pub(super) enum Answer {
     NoNumber,
     /// More digits than the script can add.
     TooLarge(Option<Sheet>),
-}
-
-pub(super) fn load() -> Vec<u8> {
-    Packer::default().array(1).bytes("l").done()
 }
 
 /// Writes; `looked` is the version whose lease was found alive, `left` how long
@@ -75,13 +70,12 @@ pub(super) fn keep(record: &str, left: u64) -> Vec<u8> {
 pub(super) fn answer(packed: &[u8]) -> Result<Answer> {
     let mut items = Item::unpack(packed)?.array()?;
     Ok(match items.number()? {
-        1 => Answer::Found(sheet(&mut items)?),
-        2 => Answer::Stored(items.number()?),
-        3 => Answer::Conflict(sheet(&mut items)?),
-        4 => Answer::Look(sheet(&mut items)?.ok_or_else(garbled)?),
-        5 => Answer::Sum(items.text()?),
-        6 => Answer::NoNumber,
-        7 => Answer::TooLarge(sheet(&mut items)?),
+        1 => Answer::Stored(items.number()?),
+        2 => Answer::Conflict(sheet(&mut items)?),
+        3 => Answer::Look(sheet(&mut items)?.ok_or_else(garbled)?),
+        4 => Answer::Sum(items.text()?),
+        5 => Answer::NoNumber,
+        6 => Answer::TooLarge(sheet(&mut items)?),
         _ => return Err(garbled()),
     })
 }

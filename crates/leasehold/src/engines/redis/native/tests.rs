@@ -6,11 +6,14 @@ use redis::{Commands, Connection};
 
 use super::courier::{STEP_ALONE, said};
 use super::keys::{Ground, Shard};
-use super::verb::{self, News, Said};
-use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Predecessor, Refresh, Stance, Ticket};
+use super::sheet;
+use super::verb::{self, Answered, News, Said};
+use crate::claim::{
+    Claim, Ending, LeaseId, Mode, Owner, Predecessor, Record, Refresh, Stance, Store, Ticket,
+};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, Effect, State, Verb, step};
-use crate::engine::{Eviction, Target};
+use crate::engine::{Eviction, RecordEvent, Target};
 use crate::engines::redis::server::Server;
 use crate::name::{Name, Namespace};
 
@@ -24,6 +27,7 @@ const START: u64 = 1_000_000_000;
 /// One name, as the core and as the script see it.
 struct Pair {
     core: State,
+    record: Option<Record>,
     fence: u64,
     millis: u64,
     name: Name,
@@ -39,6 +43,7 @@ impl Pair {
         let _: () = redis::cmd("FLUSHALL").query(&mut redis).unwrap();
         Self {
             core: State::default(),
+            record: None,
             fence: 0,
             millis: START,
             shard: Ground::new("leasehold:", 0, false).shard(&name),
@@ -67,32 +72,79 @@ impl Pair {
         (done.answer, done.effects)
     }
 
-    /// What the script answers. News are pushed to a list instead of published.
-    fn ask_script(&mut self, verb: Vec<u8>) -> (Said, Vec<News>) {
+    /// What the core has of records: a release stores if it is of a holder.
+    /// Tells what the watchers are told.
+    fn store_in_core(&mut self, id: LeaseId, store: &Store) -> Option<RecordEvent> {
+        if !self.core.holds(id, self.now()) {
+            return None;
+        }
+        self.fence = self.fence.max(self.millis * 1000 - 1) + 1;
+        let new = store.value.clone().map(|value| Record::new(value, self.fence));
+        let old = std::mem::replace(&mut self.record, new.clone());
+        match new {
+            Some(record) => Some(RecordEvent::Stored(self.name.clone(), record)),
+            None => old.map(|_| RecordEvent::Deleted(self.name.clone())),
+        }
+    }
+
+    /// The keys that a verb has beside those of its name.
+    fn more_keys(&self, core: &Verb) -> Vec<Vec<u8>> {
+        let record = self.shard.record(self.name.as_str());
+        match core {
+            Verb::Acquire { claim, .. } if claim.load => vec![record],
+            Verb::Release { ending: Ending { store: Some(_), .. }, .. } => {
+                vec![record, self.shard.records(), self.shard.lapses()]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What the script answers to verbs of one name each, in one call.
+    fn call(&mut self, verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>) -> Vec<Said> {
         let _: () = self.redis.set("clock", self.millis * 1000).unwrap();
         let mut call = self.script.prepare_invoke();
         call.key(self.shard.counter()).key(self.shard.index());
-        call.key(self.shard.summary(self.name.as_str()));
-        call.key(self.shard.details(self.name.as_str()));
-        call.arg("RPUSH").arg(self.shard.prefix()).arg("changes").arg(verb);
-        let mut answers: Vec<redis::Value> = call.invoke(&mut self.redis).unwrap();
-        let told: Vec<Vec<u8>> = self.redis.lrange("news", 0, -1).unwrap();
-        let _: () = self.redis.del("news").unwrap();
-        (
-            said(answers.remove(0)).unwrap(),
-            told.iter().map(|news| verb::news(news).unwrap()).collect(),
-        )
+        call.arg("RPUSH").arg(self.shard.prefix()).arg("changes");
+        for (name, more, verb) in verbs {
+            call.key(self.shard.summary(name.as_str())).key(self.shard.details(name.as_str()));
+            more.into_iter().for_each(|key| {
+                call.key(key);
+            });
+            call.arg(verb);
+        }
+        let answers: Vec<redis::Value> = call.invoke(&mut self.redis).unwrap();
+        answers.into_iter().map(|answer| said(answer).unwrap()).collect()
+    }
+
+    /// What the script answers. News are pushed to a list instead of published.
+    fn ask_script(&mut self, verb: Vec<u8>, more: Vec<Vec<u8>>) -> (Said, Vec<News>) {
+        let said = self.call(vec![(self.name.clone(), more, verb)]).remove(0);
+        let told = self.heard("news");
+        (said, told.iter().map(|news| verb::news(news).unwrap()).collect())
+    }
+
+    fn heard(&mut self, list: &str) -> Vec<Vec<u8>> {
+        let told = self.redis.lrange(list, 0, -1).unwrap();
+        let _: () = self.redis.del(list).unwrap();
+        told
     }
 
     /// Takes both through one verb and compares.
     fn step(&mut self, core: Verb, script: Vec<u8>) {
         let told = format!("{core:?}");
-        let ttl = match &core {
-            Verb::Acquire { claim, .. } => claim.ttl,
-            _ => Duration::ZERO,
+        let more = self.more_keys(&core);
+        let (ttl, loads) = match &core {
+            Verb::Acquire { claim, .. } => (claim.ttl, claim.load),
+            _ => (Duration::ZERO, false),
+        };
+        let change = match &core {
+            Verb::Release { id, ending: Ending { store: Some(store), .. } } => {
+                self.store_in_core(*id, store)
+            }
+            _ => None,
         };
         let (expected, effects) = self.ask_core(core);
-        let (said, news) = self.ask_script(script);
+        let (said, news) = self.ask_script(script, more);
         match &expected {
             Answer::Evicted(ids) => {
                 let taken = verb::taken(said.packed().unwrap()).unwrap();
@@ -101,13 +153,32 @@ impl Pair {
             expected => same_answer(expected, &said.answer(ttl).unwrap(), &told),
         }
         same_news(&effects, &news);
+        if matches!(expected, Answer::Granted { .. }) {
+            let expected = self.record.clone().filter(|_| loads);
+            assert_eq!(loaded(said), expected, "{told}");
+        }
+        self.same_record(change.as_ref(), &told);
         self.same_status();
+    }
+
+    /// The record, and what watchers hear of it.
+    fn same_record(&mut self, change: Option<&RecordEvent>, told: &str) {
+        let key = self.shard.record(self.name.as_str());
+        let found: Option<Vec<u8>> = self.redis.get(key).unwrap();
+        let found = found.map(|packed| sheet::stored(&packed).unwrap().record);
+        assert_eq!(found, self.record, "{told}");
+        let space = self.name.namespace().clone();
+        let changes = self.heard("changes");
+        let heard: Vec<_> = changes.iter().map(|it| sheet::event(&space, it).unwrap()).collect();
+        assert_eq!(heard, Vec::from_iter(change.cloned()), "{told}");
+        let listed: Vec<String> = self.redis.zrange(self.shard.records(), 0, -1).unwrap();
+        assert_eq!(listed.len(), usize::from(self.record.is_some()), "{told}");
     }
 
     /// Looking is a tick for the script; so it must be for the core.
     fn same_status(&mut self) {
         let (_, effects) = self.ask_core(Verb::Tick);
-        let (said, news) = self.ask_script(verb::look());
+        let (said, news) = self.ask_script(verb::look(), Vec::new());
         same_news(&effects, &news);
         let expected = self.core.status(self.name.clone(), self.now());
         let found = verb::status(self.name.clone(), said.packed().unwrap()).unwrap();
@@ -140,11 +211,31 @@ impl Pair {
         let mut claim = Claim::new(ticket, owner, ttl);
         claim.lock_delay = Duration::from_millis(*random.choice(&[0, 0, 7_000]).unwrap());
         claim.meta = random.bool().then(|| "a remark".into());
+        (claim.load, claim.unless_found) = (random.bool(), random.bool());
         if random.u8(0..3) > 0 {
             claim.stance = Stance::Wait { until: Moment::NEVER };
         }
         let packed = verb::acquire(&claim, b"news", false);
+        if claim.load && claim.unless_found && self.record.is_some() {
+            let (_, effects) = self.ask_core(Verb::Tick);
+            if self.core.mode_of(claim.ticket.id).is_none() {
+                return self.find(packed, &effects);
+            }
+            let (_, news) = self.ask_script(verb::look(), Vec::new());
+            same_news(&effects, &news);
+        }
         self.step(Verb::Acquire { claim: Box::new(claim), session: 0 }, packed);
+    }
+
+    /// The record is as good as a grant, and nothing is left behind.
+    fn find(&mut self, claim: Vec<u8>, effects: &[Effect]) {
+        let more = vec![self.shard.record(self.name.as_str())];
+        let (said, news) = self.ask_script(claim, more);
+        same_news(effects, &news);
+        let found = answered(said).found().unwrap().unwrap();
+        assert_eq!(Some(sheet::stored(&found).unwrap().record), self.record);
+        self.same_record(None, "found");
+        self.same_status();
     }
 
     fn renew(&mut self, random: &mut fastrand::Rng, ticket: Ticket) {
@@ -153,13 +244,24 @@ impl Pair {
     }
 
     fn release(&mut self, random: &mut fastrand::Rng, id: LeaseId) {
-        let ending = match random.u8(0..6) {
+        let mut ending = match random.u8(0..6) {
             0 => Ending::closed_for(Duration::from_millis(3_000)),
             1 => Ending::cut_off(),
             _ => Ending::new(),
         };
+        ending.store = random.bool().then(|| self.some_store(random));
         let packed = verb::release(id, &ending);
         self.step(Verb::Release { id, ending }, packed);
+    }
+
+    /// The server's clock does not go as fast as ours: nothing lapses.
+    fn some_store(&self, random: &mut fastrand::Rng) -> Store {
+        let mut store = match random.u8(0..4) {
+            0 => Store::delete(self.name.clone()),
+            _ => Store::put(self.name.clone(), random.u64(..).to_be_bytes().to_vec()),
+        };
+        store.ttl = random.bool().then_some(Duration::from_hours(24));
+        store
     }
 
     fn evict(&mut self, random: &mut fastrand::Rng, id: LeaseId) {
@@ -173,6 +275,15 @@ impl Pair {
         let core = Verb::Evict { target, remark: eviction.remark() };
         self.step(core, verb::evict(&eviction));
     }
+}
+
+const fn answered(said: Said) -> Answered {
+    Answered { said, sent_at: Moment::NEVER, acknowledged: None }
+}
+
+fn loaded(said: Said) -> Option<Record> {
+    let packed = answered(said).loaded().unwrap();
+    packed.map(|packed| sheet::stored(&packed).unwrap().record)
 }
 
 fn same_answer(expected: &Answer, found: &Answer, told: &str) {
@@ -256,9 +367,57 @@ fn nothing_is_left_of_a_lease_that_was_released() {
             Owner::new("me"),
             Duration::from_secs(30),
         );
-        pair.ask_script(verb::acquire(&claim, b"", false));
-        pair.ask_script(verb::release(id, &Ending::new()));
+        pair.ask_script(verb::acquire(&claim, b"", false), Vec::new());
+        pair.ask_script(verb::release(id, &Ending::new()), Vec::new());
         let left: Vec<String> = pair.redis.keys("leasehold:*").unwrap();
         assert_eq!(left, ["leasehold:{default}:fence"], "{mode}");
     }
+}
+
+/// Verbs have two, three or five keys, and are served in two parts: each has to
+/// find its own.
+#[test]
+fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
+    let server = Server::start();
+    let mut pair = Pair::new(&server, 0);
+    let names: Vec<Name> = ["a", "b", "c", "d", "e"]
+        .map(|text| Name::new(&Namespace::default(), text).unwrap())
+        .into();
+    let modes = [Mode::Exclusive, Mode::Read, Mode::Write, PERMITS[0], Mode::Exclusive];
+    for round in 1..=3_u8 {
+        let mut claims = Vec::new();
+        let mut releases = Vec::new();
+        for (n, (name, mode)) in names.iter().zip(modes).enumerate() {
+            let id = LeaseId::from_bits(u128::from(round) * 100 + n as u128);
+            let ticket = Ticket { id, name: name.clone(), mode };
+            let mut claim = Claim::new(ticket, Owner::new("me"), Duration::from_secs(30));
+            claim.load = n != 4;
+            let mut ending = Ending::new();
+            let mut store = Store::put(name.clone(), vec![round; n]);
+            store.ttl = (n % 2 == 0).then_some(Duration::from_hours(24));
+            ending.store = Some(store).filter(|_| n != 4);
+            let record = pair.shard.record(name.as_str());
+            let keys = vec![record.clone(), pair.shard.records(), pair.shard.lapses()];
+            let verb = verb::acquire(&claim, b"", false);
+            let release =
+                (name.clone(), if n == 4 { vec![] } else { keys }, verb::release(id, &ending));
+            claims.push((name.clone(), if n == 4 { vec![] } else { vec![record] }, verb));
+            // What has ended before goes the long way.
+            releases.push(release.clone());
+            releases.push(release);
+        }
+        for (n, said) in pair.call(claims).into_iter().enumerate() {
+            assert!(matches!(said.answer(Duration::ZERO), Ok(Answer::Granted { .. })), "{n}");
+            let expected = (n != 4 && round > 1).then(|| vec![round - 1; n]);
+            assert_eq!(loaded(said).map(|record| record.value), expected, "{n}");
+        }
+        for (n, said) in pair.call(releases).into_iter().enumerate() {
+            let expected = if n % 2 == 0 { Answer::Released } else { Answer::Gone };
+            assert_eq!(said.answer(Duration::ZERO).unwrap(), expected, "{n}");
+        }
+    }
+    let listed: Vec<String> = pair.redis.zrange(pair.shard.records(), 0, -1).unwrap();
+    assert_eq!(listed, ["a", "b", "c", "d"]);
+    let lapsing: Vec<String> = pair.redis.zrange(pair.shard.lapses(), 0, -1).unwrap();
+    assert_eq!(lapsing, ["a", "c"]);
 }

@@ -20,8 +20,13 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
         Stance::Wait { .. } => 1,
     };
     let (mode, take, of) = numbers(claim.ticket.mode);
-    if matches!(claim.ticket.mode, Mode::Exclusive | Mode::Write) && !claim.load {
-        return Packer::plain(b'A', &[millis(claim.ttl), millis(claim.lock_delay)])
+    if matches!(claim.ticket.mode, Mode::Exclusive | Mode::Write) {
+        let kind = match loads(claim) {
+            0 => b'A',
+            1 => b'L',
+            _ => b'F',
+        };
+        return Packer::plain(kind, &[millis(claim.ttl), millis(claim.lock_delay)])
             .raw(&id(claim.ticket.id))
             .array(5)
             .number(mode)
@@ -43,8 +48,17 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
         .maybe(claim.meta.as_deref())
         .bytes(channel)
         .number(waits)
-        .number(u64::from(claim.load))
+        .number(loads(claim))
         .done()
+}
+
+/// 1 for a grant that brings a record, 2 if the record alone will do.
+const fn loads(claim: &Claim) -> u64 {
+    match (claim.load, claim.unless_found) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => 2,
+    }
 }
 
 pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
@@ -57,6 +71,14 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     let store = ending.store.as_ref();
     if closed == 0 && !ending.cut_off && store.is_none() {
         return Packer::plain(b'U', &[]).raw(&id(lease)).done();
+    }
+    if let (Some(store), 0, false) = (store, closed, ending.cut_off) {
+        return Packer::plain(b'S', &[store.ttl.map_or(0, millis)])
+            .raw(&id(lease))
+            .array(2)
+            .bytes(store.name.as_str())
+            .maybe(store.value.as_ref())
+            .done();
     }
     general(if store.is_some() { 5 } else { 2 }, 7)
         .bytes("u")
@@ -283,12 +305,14 @@ pub(super) enum Said {
     /// The fence of a grant, exactly as asked for; 0 for released.
     Plain(u64),
     Packed(Vec<u8>),
+    /// There is no such record.
+    Nothing,
 }
 
 impl Said {
     pub(super) fn packed(&self) -> Result<&[u8]> {
         match self {
-            Self::Plain(_) => Err(garbled()),
+            Self::Plain(_) | Self::Nothing => Err(garbled()),
             Self::Packed(packed) => Ok(packed),
         }
     }
@@ -301,6 +325,7 @@ impl Said {
                 Ok(Answer::Granted { fence: *fence, ttl, predecessor: Predecessor::None })
             }
             Self::Packed(packed) => answer(packed),
+            Self::Nothing => Err(garbled()),
         }
     }
 }
@@ -333,6 +358,13 @@ impl Answered {
         let Said::Packed(packed) = &self.said else { return Ok(None) };
         let mut items = Item::unpack(packed)?.array()?;
         items.nth(4).map_or(Ok(None), Item::maybe_bytes)
+    }
+
+    /// The record that a claim was answered with instead of a grant.
+    pub(super) fn found(&self) -> Result<Option<Vec<u8>>> {
+        let Said::Packed(packed) = &self.said else { return Ok(None) };
+        let mut items = Item::unpack(packed)?.array()?;
+        if items.number()? == 10 { items.bytes().map(Some) } else { Ok(None) }
     }
 }
 

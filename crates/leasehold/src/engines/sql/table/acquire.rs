@@ -142,7 +142,7 @@ impl Inner {
                     self.tickets.queued(ticket, session, outlook);
                     self.stir.notify_one();
                 }
-                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place }))
+                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
             }
             (answer, _) => answer.into_verdict(sent_at),
         }

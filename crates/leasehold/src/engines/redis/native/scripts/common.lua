@@ -19,22 +19,28 @@ local function keep_count()
   if count then redis.call('SET', COUNTER, string.format('%.0f', count)) end
 end
 
--- Writes a record and tells those who watch. `keys` are its own, the index of
--- records, and what ends by itself. The lease that it goes with has so much
--- time left.
-local function write(keys, channel, name, value, ttl, lease, id, left)
+-- Writes a value, and tells those who watch.
+local function put_value(key, channel, name, value, ttl, lease, id)
   local version = draw()
+  local packed = pack({ version, value, lease or false, id or false })
+  if ttl > 0 then
+    redis.call('SET', key, packed, 'PX', ttl)
+  else
+    redis.call('SET', key, packed)
+  end
+  redis.call(PUBLISH, channel, pack({ name, version, value }))
+  return version
+end
+
+-- Writes or deletes a record. `keys` are its own, the index of records, and what
+-- ends by itself. The lease that it goes with has so much time left.
+local function write(keys, channel, name, value, ttl, lease, id, left)
   if not value then
+    local version = draw()
     if redis.call('DEL', keys[1]) == 1 then redis.call(PUBLISH, channel, pack({ name })) end
     redis.call('ZREM', keys[2], name)
     redis.call('ZREM', keys[3], name)
     return version
-  end
-  local packed = pack({ version, value, lease or false, id or false })
-  if ttl > 0 then
-    redis.call('SET', keys[1], packed, 'PX', ttl)
-  else
-    redis.call('SET', keys[1], packed)
   end
   redis.call('ZADD', keys[2], 0, name)
   if ttl > 0 or lease then
@@ -42,7 +48,6 @@ local function write(keys, channel, name, value, ttl, lease, id, left)
   else
     redis.call('ZREM', keys[3], name)
   end
-  redis.call(PUBLISH, channel, pack({ name, version, value }))
-  return version
+  return put_value(keys[1], channel, name, value, ttl, lease, id)
 end
 

@@ -1,4 +1,4 @@
--- Records: versioned values under names.
+-- Records: versioned values under names. They are read without a script.
 --
 -- KEYS are the counter, the index of records and what ends by itself, then one
 -- for each verb. ARGV are how and where to publish, and one packed array for
@@ -10,7 +10,7 @@ local INDEX, LAPSES, CHANGES = KEYS[2], KEYS[3], ARGV[2]
 local VERSION, VALUE, LEASE, ID = 1, 2, 3, 4
 
 -- Answers.
-local FOUND, STORED, CONFLICT, LOOK, SUM, NO_NUMBER, TOO_LARGE = 1, 2, 3, 4, 5, 6, 7
+local STORED, CONFLICT, LOOK, SUM, NO_NUMBER, TOO_LARGE = 1, 2, 3, 4, 5, 6
 
 -- A sum of numbers with fewer digits is exact.
 local EXACT = 15
@@ -40,11 +40,6 @@ local function replace(record, name, value)
 end
 
 local verbs = {}
-
--- { 'l' }
-verbs['l'] = function()
-  return found(load(), FOUND)
-end
 
 -- { 's', name, expected (0 anything, 1 nothing, 2 this version), version, looked,
 --   value (or false), ttl (or 0), lease (or false), id (or false), left }

@@ -40,7 +40,15 @@ end
 
 local function asked(text)
   local kind = byte(text)
-  if kind == 65 then return plain(text, 2) end
+  if kind == 65 or kind == 76 or kind == 70 then
+    local verb = plain(text, 2)
+    verb[12] = kind == 65 and 0 or kind == 76 and 1 or 2
+    return verb
+  end
+  if kind == 83 then
+    local more = unpacked(sub(text, 26))
+    return { 'u', sub(text, 10, 25), 0, 0, more[1], more[2], (numbers('>I8', text, 2)) }
+  end
   if kind == 82 then return { 'r', sub(text, 10), (numbers('>I8', text, 2)) } end
   if kind == 85 then return { 'u', sub(text, 2), 0, 0, false, false, 0 } end
   return unpacked(sub(text, 2))
@@ -333,8 +341,9 @@ end
 local verbs = {}
 
 -- { 'a', id, mode, take, of, label, ttl, delay, meta, channel, waits, loads }
--- where `waits` is 1 for who is told of its grant and 2 for who asks again.
-verbs['a'] = function(verb)
+-- where `waits` is 1 for who is told of its grant and 2 for who asks again, and
+-- `loads` is 1 for a grant with the record and 2 if the record alone will do.
+verbs['a'] = function(verb, record)
   local id, mode, ttl, waits = verb[2], verb[3], verb[7], verb[11] > 0
   local held, queued = holder(id), waiter(id)
   local mine = held or queued
@@ -344,6 +353,7 @@ verbs['a'] = function(verb)
     store_holder(held)
     return granted(held)
   end
+  if record and not queued and verb[12] == 2 then return { FOUND, record } end
   local stranger = other_kind(mode, verb[5])
   if stranger then return other(stranger) end
   if queued and waits then
@@ -463,12 +473,11 @@ local function step(verb)
   -- Whoever leaves the queue is not served first: it would stand between a
   -- holder that died and the next one, who must hear of it.
   if verb[1] ~= 'u' then serve() end
-  local answer = verbs[verb[1]](verb)
+  local record = verb[1] == 'a' and verb[12] > 0 and redis.call('GET', take_key())
+  local answer = verbs[verb[1]](verb, record)
   serve()
   save()
-  if verb[1] == 'a' and verb[12] == 1 then
-    answer[5] = redis.call('GET', take_key())
-  end
+  if record and answer[1] == GRANTED then answer[5] = record end
   return pack(answer)
 end
 

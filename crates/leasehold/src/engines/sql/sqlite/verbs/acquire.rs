@@ -62,7 +62,7 @@ impl Acquire {
                 let outlook = outlook(ledger, page, self.ticket(), now.after(recheck_in))?;
                 self.seat.iter_mut().for_each(|(_, seen)| *seen = Some(outlook.clone()));
                 let place = left.map(|left| Place::new(left, now));
-                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place }))
+                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
             }
             refused => Ok(refused.into_verdict(now)?),
         }
