@@ -32,6 +32,7 @@ pub mod grant;
 pub mod history;
 pub mod holder;
 mod lines;
+pub mod links;
 pub mod mutants;
 pub mod narrow;
 pub mod peer;

@@ -5,24 +5,10 @@
 
 use std::time::Duration;
 
-use leasehold::{ConnectionEvents, ConnectionState, Locks};
+use leasehold::ConnectionState;
+use leasehold_testkit::contest::Checked;
+use leasehold_testkit::links::{TTL, hands_over, open, outlives_the_leader, sees, works};
 use leasehold_testkit::server::{Ensemble, Plan, Server};
-
-type Checked = Result<(), Box<dyn std::error::Error>>;
-
-/// A bound for events that will happen; no test passes by waiting it out.
-const BOUND: Duration = Duration::from_secs(60);
-/// Outlasts every failure here.
-const TTL: Duration = Duration::from_secs(60);
-
-async fn open(url: &str) -> leasehold::Result<Locks> {
-    leasehold::open(url).await
-}
-
-/// One lock and one release.
-async fn works(locks: &Locks, name: &str) -> leasehold::Result<()> {
-    locks.mutex(name).ttl(TTL).lock().await?.release().await.map(drop)
-}
 
 #[tokio::test]
 async fn by_password_and_tls() -> Checked {
@@ -53,54 +39,9 @@ async fn mutual_tls_wants_our_certificate() -> Checked {
     Ok(())
 }
 
-/// Waits for states of the connection, one after the other.
-async fn sees(events: &mut ConnectionEvents, states: &[ConnectionState]) {
-    for expected in states {
-        let seen = tokio::time::timeout(BOUND, events.next()).await.expect("it never happened");
-        assert_eq!(seen, Some(*expected));
-    }
-}
-
-/// Names one lease that a waiter is told of, wherever it went meanwhile.
-async fn hands_over(holder: &Locks, waiter: &Locks, name: &str) -> Checked {
-    let guard = holder.mutex(name).ttl(TTL).lock().await?;
-    let waiting = waiter.mutex(name).ttl(TTL).lock();
-    let (waited, released) = tokio::join!(waiting, async {
-        queued(holder, name).await;
-        guard.release().await
-    });
-    released?;
-    waited?.release().await?;
-    Ok(())
-}
-
-async fn queued(locks: &Locks, name: &str) {
-    let queued =
-        async { while locks.status(name).await.map_or(0, |status| status.waiters.len()) == 0 {} };
-    tokio::time::timeout(BOUND, queued).await.expect("it never queued");
-}
-
 #[tokio::test]
 async fn leases_and_waiters_outlive_the_leader() -> Checked {
-    let mut ensemble = Ensemble::etcd(3)?;
-    let url = format!("{}?retry=forever:50ms", ensemble.url());
-    let (one, two) = (open(&url).await?, open(&url).await?);
-    let guard = one.mutex("kept").ttl(TTL).lock().await?;
-    let fence = guard.fence();
-    let waiting = two.mutex("kept").ttl(TTL).lock();
-    let (next, released) = tokio::join!(waiting, async {
-        queued(&one, "kept").await;
-        ensemble.kill_leader().expect("a leader");
-        ensemble.leader().expect("another leader");
-        assert!(one.mutex("kept").try_lock().await?.is_none(), "the others had it");
-        guard.release().await
-    });
-    released?;
-    assert!(next?.fence() > fence);
-    for at in 0..10 {
-        hands_over(&one, &two, &at.to_string()).await?;
-    }
-    Ok(())
+    outlives_the_leader(Ensemble::etcd(3)?).await
 }
 
 #[tokio::test]

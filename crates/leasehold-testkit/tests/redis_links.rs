@@ -5,24 +5,10 @@
 
 use std::time::Duration;
 
-use leasehold::{ConnectionEvents, ConnectionState, Locks};
+use leasehold::ConnectionState;
+use leasehold_testkit::contest::{BOUND, Checked};
+use leasehold_testkit::links::{TTL, hands_over, open, sees, works};
 use leasehold_testkit::server::{Fleet, Plan, Server, ServerError, ask};
-
-type Checked = Result<(), Box<dyn std::error::Error>>;
-
-/// A bound for events that will happen; no test passes by waiting it out.
-const BOUND: Duration = Duration::from_secs(60);
-/// Outlasts every failure here.
-const TTL: Duration = Duration::from_secs(60);
-
-async fn open(url: &str) -> leasehold::Result<Locks> {
-    leasehold::open(url).await
-}
-
-/// One lock and one release.
-async fn works(locks: &Locks, name: &str) -> leasehold::Result<()> {
-    locks.mutex(name).ttl(TTL).lock().await?.release().await.map(drop)
-}
 
 #[tokio::test]
 async fn by_password_user_tls_and_socket() -> Checked {
@@ -49,30 +35,6 @@ async fn mutual_tls_wants_our_certificate() -> Checked {
     let file = |name: &str| server.folder().join(name).display().to_string();
     let own = format!("&cert={}&cert_key={}", file("client.pem"), file("client.key"));
     works(&open(&format!("{}{own}", server.url())).await?, "a").await?;
-    Ok(())
-}
-
-/// Waits for states of the connection, one after the other.
-async fn sees(events: &mut ConnectionEvents, states: &[ConnectionState]) {
-    for expected in states {
-        let seen = tokio::time::timeout(BOUND, events.next()).await.expect("it never happened");
-        assert_eq!(seen, Some(*expected));
-    }
-}
-
-/// Names one lease that a waiter is told of, wherever it went meanwhile.
-async fn hands_over(holder: &Locks, waiter: &Locks, name: &str) -> Checked {
-    let guard = holder.mutex(name).ttl(TTL).lock().await?;
-    let waiting = waiter.mutex(name).ttl(TTL).lock();
-    let (waited, released) = tokio::join!(waiting, async {
-        let queued = async {
-            while holder.status(name).await.map_or(0, |status| status.waiters.len()) == 0 {}
-        };
-        tokio::time::timeout(BOUND, queued).await.expect("it never queued");
-        guard.release().await
-    });
-    released?;
-    waited?.release().await?;
     Ok(())
 }
 

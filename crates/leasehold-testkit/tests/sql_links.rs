@@ -3,40 +3,16 @@
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
 
-use std::time::Duration;
-
 use leasehold::engine::profile::Survives;
 use leasehold::engine::{Finding, Severity};
-use leasehold::{ConnectionEvents, ConnectionState, ErrorKind, Locks};
+use leasehold::{ConnectionState, ErrorKind};
+use leasehold_testkit::contest::{BOUND, Checked};
+use leasehold_testkit::links::{TTL, open, sees, works};
 use leasehold_testkit::proxy::{Fault, FaultProxy};
 use leasehold_testkit::server::{Pair, Plan, Server};
 
-type Checked = Result<(), Box<dyn std::error::Error>>;
-
-/// A bound for events that will happen; no test passes by waiting it out.
-const BOUND: Duration = Duration::from_secs(60);
-/// Outlasts every failure here.
-const TTL: Duration = Duration::from_secs(60);
-
-async fn open(url: &str) -> leasehold::Result<Locks> {
-    leasehold::open(url).await
-}
-
 fn with(url: &str, option: &str) -> String {
     format!("{url}{}{option}", if url.contains('?') { '&' } else { '?' })
-}
-
-/// One lock and one release.
-async fn works(locks: &Locks, name: &str) -> leasehold::Result<()> {
-    locks.mutex(name).ttl(TTL).lock().await?.release().await.map(drop)
-}
-
-/// Waits for states of the connection, one after the other.
-async fn sees(events: &mut ConnectionEvents, states: &[ConnectionState]) {
-    for expected in states {
-        let seen = tokio::time::timeout(BOUND, events.next()).await.expect("it never happened");
-        assert_eq!(seen, Some(*expected));
-    }
 }
 
 /// A connection that was there, is not, and is again.
