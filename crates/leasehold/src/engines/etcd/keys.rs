@@ -158,12 +158,12 @@ pub(super) fn card_of(key: &KeyValue) -> Card {
     }
 }
 
-/// The value of somebody else's, with the lease it lives on: a mutex has an empty
-/// one, an election whatever its candidates propose.
+/// The value of somebody else's, with the lease it lives on, as etcdctl writes it:
+/// a mutex has an empty one, an election whatever its candidates propose.
 fn guess(value: &[u8], lease: i64) -> Card {
     let card = Card::read(value);
     if card.label.is_empty() {
-        Card { label: format!("lease {lease:x}").into(), ..card }
+        Card { label: format!("lease {lease:016x}").into(), ..card }
     } else {
         card
     }
@@ -288,5 +288,11 @@ mod tests {
         fn escaped_names_come_back(text in "\\PC{1,20}") {
             prop_assert_eq!(unescape(&escape(&text)), Some(text));
         }
+    }
+
+    #[test]
+    fn a_stranger_is_named_by_its_lease_with_all_its_zeros() {
+        assert_eq!(&*guess(b"", 0x0838_a1e1_ea94_8809).label, "lease 0838a1e1ea948809");
+        assert_eq!(&*guess(b"candidate", 1).label, "candidate");
     }
 }
