@@ -30,7 +30,7 @@ type Subject = Arc<dyn Fn(&HeaderMap) -> String + Send + Sync>;
 /// Routes for the tokens of one scope.
 ///
 /// ```
-/// use axum::{Router, response::Html, routing::get};
+/// use axum::{Router, response::IntoResponse};
 /// use leasehold::{Locks, once::TokenKeys};
 /// use leasehold_http::tokens::TokenRoutes;
 ///
@@ -39,7 +39,7 @@ type Subject = Arc<dyn Fn(&HeaderMap) -> String + Send + Sync>;
 /// let forms = TokenRoutes::new(orders.tokens(TokenKeys::new(1, &secret)?));
 /// let app: Router = Router::new()
 ///     .route("/order/token", forms.issue())
-///     .route("/order", forms.redeem(async |_turn, form| format!("ordered {form:?}").into()));
+///     .route("/order", forms.redeem(async |_turn, form| format!("ordered {form:?}").into_response()));
 /// # Ok::<(), leasehold::Error>(())
 /// ```
 #[derive(Clone)]
