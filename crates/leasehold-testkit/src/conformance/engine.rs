@@ -9,8 +9,18 @@ use crate::narrow;
 
 /// What a further deployment of an engine is checked for: what depends on the
 /// way to the servers. The rest is the same code and was checked on one server.
-const DEPLOYMENT: &[&str] =
-    &["exclusion", "waiting", "fences", "verbs", "modes", "records", "once", "ids", "residue"];
+const DEPLOYMENT: &[&str] = &[
+    "exclusion",
+    "waiting",
+    "fences",
+    "verbs",
+    "modes",
+    "records",
+    "watchers",
+    "once",
+    "ids",
+    "residue",
+];
 
 const ADVISORY: &str = "strategy=advisory&timeout=20s";
 /// A table that a user might have, and how it is used.

@@ -20,6 +20,7 @@
 //! | `promises` | routes, requirements, what a weaker engine refuses |
 //! | `verbs`, `modes` | the contract, straight on the engine |
 //! | `records` | versioned values, where an engine keeps them |
+//! | `watchers` | whoever watches them hears of every change |
 //! | `once` | work that is done once for each key |
 //! | `ids` | ids that are unique over all clients |
 //! | `replies` | replies that are lost |
@@ -57,6 +58,7 @@ mod shared;
 mod store;
 mod verbs;
 mod waiting;
+mod watchers;
 
 pub use check::{Check, LIMIT, Outcome};
 pub use engine::EngineUnderTest;
@@ -91,6 +93,7 @@ pub fn checks() -> Vec<Check> {
         verbs::checks(),
         modes::checks(),
         records::checks(),
+        watchers::checks(),
         once::checks(),
         ids::checks(),
         replies::checks(),

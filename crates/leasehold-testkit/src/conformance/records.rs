@@ -1,9 +1,6 @@
 //! Records: versioned values, over two clients of one store.
 
-use std::collections::HashSet;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use leasehold::claim::{Claim, Ending, Owner, Refresh, Stance, Ticket, Verdict, Wake};
@@ -37,10 +34,6 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_list_has_what_is_below_the_path_and_not_too_deep),
         check!(a_long_list_comes_in_pages),
         check!(a_heavy_page_ends_early),
-        check!(a_watcher_sees_every_change_of_a_record_in_order),
-        check!(a_watcher_that_lags_far_behind_is_told_to_load_again),
-        check!(a_large_value_is_watched_too),
-        check!(a_dropped_call_for_the_next_change_loses_nothing),
         check!(a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours),
         check!(a_waiter_that_leaves_the_queue_stores_nothing),
         check!(an_ending_that_cannot_be_stored_releases_nothing),
@@ -50,15 +43,15 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// Two clients of one store.
-struct Pair {
-    a: Arc<dyn Engine>,
-    b: Arc<dyn Engine>,
+pub(super) struct Pair {
+    pub(super) a: Arc<dyn Engine>,
+    pub(super) b: Arc<dyn Engine>,
     _clients: Vec<Client>,
 }
 
 impl Pair {
     /// `None` if the engine keeps no records, and there is nothing to check.
-    async fn new(shared: &Shared) -> Outcome<Option<Self>> {
+    pub(super) async fn new(shared: &Shared) -> Outcome<Option<Self>> {
         let clients = shared.open_many(2).await?;
         let (a, b) = (clients[0].engine(), clients[1].engine());
         Ok(a.records().is_some().then_some(Self { a, b, _clients: clients }))
@@ -81,15 +74,15 @@ async fn an_engine_keeps_records_or_says_that_it_does_not(shared: Shared) -> Out
     Ok(())
 }
 
-fn name(text: &str) -> Name {
+pub(super) fn name(text: &str) -> Name {
     Name::new(&Namespace::default(), text).expect("a good name")
 }
 
-fn records(engine: &Arc<dyn Engine>) -> &dyn Records {
+pub(super) fn records(engine: &Arc<dyn Engine>) -> &dyn Records {
     engine.records().expect("records")
 }
 
-fn put(text: &str, value: &str) -> Store {
+pub(super) fn put(text: &str, value: &str) -> Store {
     Store::put(name(text), value.into())
 }
 
@@ -100,7 +93,7 @@ fn bound(text: &str, ticket: &Ticket) -> Store {
 }
 
 /// Stores what cannot fail to be stored.
-async fn store(engine: &Arc<dyn Engine>, store: Store) -> Result<u64, Error> {
+pub(super) async fn store(engine: &Arc<dyn Engine>, store: Store) -> Result<u64, Error> {
     Ok(records(engine).store(store).await?.expect("no conflict"))
 }
 
@@ -130,12 +123,12 @@ async fn gone(engine: &Arc<dyn Engine>, text: &str) -> Outcome {
     tokio::time::timeout(PATIENCE, look).await.expect("gone in time")
 }
 
-async fn next(events: &mut Box<dyn RecordEvents>) -> RecordEvent {
+pub(super) async fn next(events: &mut Box<dyn RecordEvents>) -> RecordEvent {
     let event = tokio::time::timeout(PATIENCE, events.next()).await;
     event.expect("news in time").expect("an open engine")
 }
 
-fn children(path: &str) -> Scope {
+pub(super) fn children(path: &str) -> Scope {
     Scope::below(&Namespace::default(), path, 1)
 }
 
@@ -389,129 +382,6 @@ async fn a_heavy_page_ends_early(shared: Shared) -> Outcome {
     let last = found.records.last().expect("some").0.clone();
     let rest = records(&pair.b).list(children("p"), Page::after(last)).await?;
     assert!(!rest.more && rest.records.len() == 2);
-    Ok(())
-}
-
-async fn a_watcher_sees_every_change_of_a_record_in_order(shared: Shared) -> Outcome {
-    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
-    let mut events = records(&pair.b).watch(children("w")).await?;
-    let mut expected = Vec::new();
-    for at in 0..300 {
-        let engine = if at % 3 == 0 { &pair.b } else { &pair.a };
-        let text = format!("w/{}", at % 7);
-        store(engine, put("elsewhere", "x")).await?;
-        store(engine, put("w/too/deep", "x")).await?;
-        if at % 10 == 9 {
-            let version = store(engine, put(&text, "x")).await?;
-            expected.push(RecordEvent::Stored(name(&text), Record::new("x".into(), version)));
-            store(engine, Store::delete(name(&text))).await?;
-            expected.push(RecordEvent::Deleted(name(&text)));
-        } else {
-            let value = at.to_string();
-            let version = store(engine, put(&text, &value)).await?;
-            expected.push(RecordEvent::Stored(name(&text), Record::new(value.into(), version)));
-        }
-    }
-    hears(&mut events, expected, Vec::new()).await;
-    Ok(())
-}
-
-/// The rest of what is expected, the changes of each record in their turn; what
-/// is missing has a `Resync` in its place.
-async fn hears(
-    events: &mut Box<dyn RecordEvents>,
-    mut expected: Vec<RecordEvent>,
-    heard: Vec<RecordEvent>,
-) {
-    let (mut heard, mut gaps) = (heard.into_iter(), HashSet::new());
-    while !expected.is_empty() {
-        let event = match heard.next() {
-            Some(event) => event,
-            None => next(events).await,
-        };
-        match changed(&event).cloned() {
-            None => gaps.extend(expected.iter().filter_map(changed).cloned()),
-            Some(name) => {
-                let gap = gaps.remove(&name);
-                strike(&mut expected, &event, &name, gap);
-            }
-        }
-    }
-}
-
-/// Takes a change off the list, and those of the same record that a gap ate.
-fn strike(expected: &mut Vec<RecordEvent>, event: &RecordEvent, name: &Name, gap: bool) {
-    let at = expected.iter().position(|it| it == event).expect("a change that was made");
-    let skips = |it: &RecordEvent| changed(it) == Some(name);
-    let skipped = expected[..at].iter().filter(|it| skips(it)).count();
-    assert!(skipped == 0 || gap, "{skipped} changes were left out before {event:?}");
-    let later = expected.split_off(at + 1);
-    expected.retain(|it| !skips(it));
-    expected.extend(later);
-}
-
-fn changed(event: &RecordEvent) -> Option<&Name> {
-    match event {
-        RecordEvent::Stored(name, _) | RecordEvent::Deleted(name) => Some(name),
-        _ => None,
-    }
-}
-
-async fn a_watcher_that_lags_far_behind_is_told_to_load_again(shared: Shared) -> Outcome {
-    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
-    let mut events = records(&pair.b).watch(children("w")).await?;
-    for _ in 0..50 {
-        let writes = (0..100).map(|at| records(&pair.a).store(put("w/n", &at.to_string())));
-        for write in writes {
-            let _ = write.await?;
-        }
-    }
-    let mut seen = Vec::new();
-    while !seen.contains(&RecordEvent::Resync) {
-        seen.push(next(&mut events).await);
-    }
-    store(&pair.a, put("w/n", "last")).await?;
-    loop {
-        if let RecordEvent::Stored(_, record) = next(&mut events).await
-            && record.value == b"last"
-        {
-            return Ok(());
-        }
-    }
-}
-
-async fn a_large_value_is_watched_too(shared: Shared) -> Outcome {
-    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
-    let mut events = records(&pair.b).watch(children("w")).await?;
-    let version = store(&pair.a, Store::put(name("w/n"), vec![7; 512 * 1024])).await?;
-    let expected = RecordEvent::Stored(name("w/n"), Record::new(vec![7; 512 * 1024], version));
-    assert!(next(&mut events).await == expected);
-    Ok(())
-}
-
-/// Polls a few times and lets go, unless there is something.
-async fn poll_and_drop(events: &mut Box<dyn RecordEvents>, times: usize) -> Option<RecordEvent> {
-    let mut next = events.next();
-    for _ in 0..times {
-        let once = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx)));
-        if let Poll::Ready(event) = once.await {
-            return event;
-        }
-        tokio::task::yield_now().await;
-    }
-    None
-}
-
-async fn a_dropped_call_for_the_next_change_loses_nothing(shared: Shared) -> Outcome {
-    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
-    let mut events = records(&pair.b).watch(children("w")).await?;
-    let (mut expected, mut seen) = (Vec::new(), Vec::new());
-    for at in 0..100 {
-        let version = store(&pair.a, put("w/n", "x")).await?;
-        expected.push(RecordEvent::Stored(name("w/n"), Record::new("x".into(), version)));
-        seen.extend(poll_and_drop(&mut events, at % 7).await);
-    }
-    hears(&mut events, expected, seen).await;
     Ok(())
 }
 
