@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::{ConnectionEvents, ConnectionState, Locks};
 
-use crate::contest::{BOUND, Checked};
+use crate::contest::{BOUND, Checked, until};
 use crate::server::Ensemble;
 
 /// Outlasts every failure.
@@ -50,8 +50,8 @@ pub async fn hands_over(holder: &Locks, waiter: &Locks, name: &str) -> Checked {
     let guard = holder.mutex(name).ttl(TTL).lock().await?;
     let waiting = waiter.mutex(name).ttl(TTL).lock();
     let (waited, released) = tokio::join!(waiting, async {
-        queued(holder, name).await;
-        guard.release().await
+        queued(holder, name).await?;
+        Checked::Ok(guard.release().await?)
     });
     released?;
     waited?.release().await?;
@@ -60,13 +60,15 @@ pub async fn hands_over(holder: &Locks, waiter: &Locks, name: &str) -> Checked {
 
 /// Waits until somebody waits for a name.
 ///
-/// # Panics
+/// # Errors
 ///
 /// When nobody does in time.
-pub async fn queued(locks: &Locks, name: &str) {
-    let queued =
-        async { while locks.status(name).await.map_or(0, |status| status.waiters.len()) == 0 {} };
-    tokio::time::timeout(BOUND, queued).await.expect("it never queued");
+pub async fn queued(locks: &Locks, name: &str) -> Checked {
+    let waits = || async {
+        let status = locks.status(name).await;
+        Ok(status.is_ok_and(|status| !status.waiters.is_empty()))
+    };
+    until("somebody waits", waits).await
 }
 
 /// The leader dies: whoever holds goes on holding, and whoever waits is served.
@@ -85,11 +87,11 @@ pub async fn outlives_the_leader(mut ensemble: Ensemble) -> Checked {
     let fence = guard.fence();
     let waiting = two.mutex("kept").ttl(TTL).lock();
     let (next, released) = tokio::join!(waiting, async {
-        queued(&one, "kept").await;
+        queued(&one, "kept").await?;
         ensemble.kill_leader().expect("a leader");
         ensemble.leader().expect("another leader");
         assert!(one.mutex("kept").try_lock().await?.is_none(), "the others had it");
-        guard.release().await
+        Checked::Ok(guard.release().await?)
     });
     released?;
     assert!(next?.fence() > fence);
