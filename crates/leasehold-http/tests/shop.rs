@@ -7,7 +7,7 @@ use std::process::Command;
 
 type Tested<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// Cargo builds examples beside the tests.
+/// Cargo builds examples beside the tests of a package, but not for `--test` alone.
 fn shop() -> Tested<PathBuf> {
     let deps = env::current_exe()?;
     let profile = deps.parent().and_then(|deps| deps.parent()).ok_or("no folder")?;
