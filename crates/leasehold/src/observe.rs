@@ -97,8 +97,6 @@ sights! {
     lost(hold: &Hold, loss: &Loss);
     /// A held lease was `from` before and has another mode now.
     converted(hold: &Hold, from: Mode);
-    /// A request has failed several times, and is made again.
-    retrying(tries: u32, error: &Error);
     /// The connection to the engine has changed.
     connection(state: ConnectionState);
     /// A number of ids is below one that was handed out before: it was jumped.
@@ -136,6 +134,15 @@ impl Observer {
     pub(crate) fn asked(&self, _: &Name, _: Mode, _: impl FnOnce() -> Moment) -> Asked {
         Asked {}
     }
+}
+
+/// A request to an engine of this scheme has failed several times, and is made
+/// again.
+pub(crate) fn retrying(scheme: &'static str, tries: u32, error: &Error) {
+    #[cfg(feature = "trace")]
+    tracer::retrying(scheme, tries, error);
+    #[cfg(not(feature = "trace"))]
+    let _ = (scheme, tries, error);
 }
 
 /// One request, as long as it is not answered.
