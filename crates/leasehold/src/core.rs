@@ -16,7 +16,7 @@ use crate::gate::Gate;
 use crate::hold::{Before, Hold};
 use crate::observe::Observer;
 use crate::owners::Owners;
-use crate::parcel::{Errand, run_apart};
+use crate::parcel::{Errand, at_once, run_apart};
 use crate::schedule::Schedule;
 
 /// The pause between two tries to release what could not be released.
@@ -127,23 +127,55 @@ impl Core {
     }
 
     /// Gives a hold back and says what was found; one that is shared goes on.
-    pub(crate) async fn end(self: Arc<Self>, hold: Arc<Hold>) -> Result<Released> {
+    pub(crate) async fn end(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Released> {
         if !hold.unshare() {
             return Ok(if hold.is_held() { Released::Released } else { Released::AlreadyLost });
         }
         self.end_as(hold, |ending| ending).await
     }
 
-    /// Gives a hold back in another way than usual.
+    /// Gives a hold back in another way than usual. What has to wait is an
+    /// errand: it is carried out even if this future is dropped.
     pub(crate) async fn end_as(
-        self: Arc<Self>,
-        hold: Arc<Hold>,
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
         how: impl FnOnce(Ending) -> Ending + Send,
     ) -> Result<Released> {
-        let Some(ending) = self.let_go(&hold).map(how) else { return Ok(Released::AlreadyLost) };
-        let released = self.release(&hold, ending.clone()).await;
+        let Some(ending) = self.let_go(hold).map(how) else { return Ok(Released::AlreadyLost) };
+        let under_way = if hold.try_turn() {
+            let ask = || self.engine.release(hold.ticket(), ending.clone());
+            match at_once(&self.home, ask).await {
+                Ok(released) => return self.ended(hold, ending, released),
+                Err(under_way) => Some(under_way),
+            }
+        } else {
+            None
+        };
+        let (core, hold, counted) = (Arc::clone(self), Arc::clone(hold), self.errands.begin());
+        let rest = async move {
+            let _counted = counted;
+            let released = match under_way {
+                Some(under_way) => under_way.await,
+                None => {
+                    hold.turn().await;
+                    core.engine.release(hold.ticket(), ending.clone()).await
+                }
+            };
+            core.ended(&hold, ending, released)
+        };
+        Errand::of(self.home.clone(), rest).await
+    }
+
+    /// Takes in the answer to a release; one that failed is tried again.
+    fn ended(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        ending: Ending,
+        released: Result<Released>,
+    ) -> Result<Released> {
+        hold.end_turn();
         if released.is_err() {
-            self.spawn_release(hold, ending);
+            self.spawn_release(Arc::clone(hold), ending);
         }
         released
     }

@@ -5,6 +5,7 @@
 //! answer, so the next one already waits at the engine while the first holds:
 //! a hand-over costs two requests, however many wait, and processes take turns.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -35,6 +36,15 @@ impl Gate {
         }
     }
 
+    /// The turn to ask, if nobody is before us.
+    pub(crate) fn try_enter(&self, name: &Name) -> Option<Pass> {
+        match self.lines().entry(name.clone()) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(line) => drop(line.insert(Line::default())),
+        }
+        Some(self.pass(name))
+    }
+
     /// Who held the name when someone of this process last asked.
     pub(crate) fn holder(&self, name: &Name) -> Option<Holder> {
         self.lines().get(name).and_then(|line| line.holder.clone())
@@ -58,9 +68,9 @@ impl Gate {
     fn call_next(&self, name: &Name) {
         loop {
             let mut lines = self.lines();
-            let Some(line) = lines.get_mut(name) else { return };
-            let Some(next) = line.waiting.pop_front() else {
-                lines.remove(name);
+            let Entry::Occupied(mut line) = lines.entry(name.clone()) else { return };
+            let Some(next) = line.get_mut().waiting.pop_front() else {
+                line.remove();
                 return;
             };
             drop(lines);

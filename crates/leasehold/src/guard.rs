@@ -240,15 +240,7 @@ impl Guard {
     /// The lease is given back even if the future is dropped.
     pub async fn release(mut self) -> Result<Released> {
         self.tenancy.spent = true;
-        let core = Arc::clone(&self.tenancy.core);
-        let hold = Arc::clone(self.hold());
-        let home = core.home.clone();
-        let counted = core.errands.begin();
-        let released = async move {
-            let _counted = counted;
-            core.end(hold).await
-        };
-        Errand::of(home, released).await
+        self.tenancy.core.end(self.hold()).await
     }
 
     /// Releases, and takes it for an error if there was nothing to release:
@@ -266,14 +258,8 @@ impl Guard {
     #[cfg(feature = "once")]
     pub(crate) async fn release_storing(mut self, store: Store) -> Result<Released> {
         self.tenancy.spent = true;
-        let (core, hold) = (Arc::clone(&self.tenancy.core), Arc::clone(self.hold()));
-        let home = core.home.clone();
-        let counted = core.errands.begin();
-        let released = async move {
-            let _counted = counted;
-            core.end_as(hold, |ending| Ending { store: Some(store), ..ending }).await
-        };
-        Errand::of(home, released).await
+        let storing = |ending| Ending { store: Some(store), ..ending };
+        self.tenancy.core.end_as(self.hold(), storing).await
     }
 
     /// Ends the lease as that of a holder who died: its successor is told.

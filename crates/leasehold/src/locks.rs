@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Delivery, Effort, Request, Tenancy, deliver};
+use crate::acquire::{Delivery, Effort, Request, Start, Tenancy, begin, deliver};
 use crate::claim::Owner;
 use crate::client::Client;
 #[cfg(feature = "once")]
@@ -14,16 +14,16 @@ use crate::core::Core;
 #[cfg(any(feature = "records", feature = "ids"))]
 use crate::engine::Records;
 use crate::engine::{
-    Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
+    BoxFuture, Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
 };
 use crate::engines::memory::Memory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Sequencer;
 use crate::guard::Guard;
 use crate::name::{Name, Namespace};
-use crate::parcel::Errand;
 #[cfg(feature = "ids")]
 use crate::parcel::run_apart;
+use crate::parcel::{Errand, at_once};
 
 /// The handle on an engine; cheap to clone, makes everything else.
 ///
@@ -350,8 +350,13 @@ impl Locks {
         self.client.check()?;
         loop {
             let core = Arc::clone(&self.client.core);
+            let begun = match begin(&core, &request).await {
+                Start::Done(sought) => return Ok(sought?.map(|tenancy| self.guard(tenancy))),
+                Start::UnderWay(begun) => Some(begun),
+                Start::NotYet => None,
+            };
             let (home, again) = (core.home.clone(), request.clone());
-            match Errand::new(home, |parcel| deliver(core, again, parcel)).await {
+            match Errand::new(home, |parcel| deliver(core, again, begun, parcel)).await {
                 Delivery::Done(sought) => return Ok(sought?.map(|tenancy| self.guard(tenancy))),
                 Delivery::TakenBack if matches!(request.effort, Effort::Try) => return Ok(None),
                 Delivery::TakenBack => {}
@@ -364,13 +369,13 @@ impl Locks {
     }
 
     /// Runs an engine's future where its runtime is.
-    pub(crate) async fn at_home<T: Send + 'static>(
-        &self,
-        task: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn at_home<T: Send + 'static>(&self, task: BoxFuture<Result<T>>) -> Result<T> {
         self.client.check()?;
-        let home = self.client.core.home.clone();
-        Errand::of(home, task).await
+        let home = &self.client.core.home;
+        match at_once(home, || task).await {
+            Ok(done) => done,
+            Err(under_way) => Errand::of(home.clone(), under_way).await,
+        }
     }
 }
 

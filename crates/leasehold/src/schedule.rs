@@ -22,7 +22,7 @@ pub(crate) struct Schedule {
     phase: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Plan {
     holds: BTreeMap<(Moment, LeaseId), Arc<Hold>>,
     asleep_until: Moment,
@@ -31,7 +31,8 @@ struct Plan {
 
 impl Schedule {
     pub(crate) fn new() -> Self {
-        Self { plan: Mutex::default(), alarm: Notify::new(), phase: fastrand::u64(..1 << 40) }
+        let plan = Plan { holds: BTreeMap::new(), asleep_until: Moment::NEVER, closed: false };
+        Self { plan: Mutex::new(plan), alarm: Notify::new(), phase: fastrand::u64(..1 << 40) }
     }
 
     /// Looks after `hold` from now on, or looks again when it should next.
@@ -92,15 +93,20 @@ impl Schedule {
     }
 
     /// When to wake next; `None` once closed.
+    ///
+    /// A moment that was planned stays, even if the hold it was for has gone: a
+    /// lock that is taken and released again and again would otherwise raise
+    /// the alarm each time, and one look in vain is cheaper.
     pub(crate) fn sleep_until(&self) -> Option<Moment> {
         let mut plan = self.plan();
-        plan.asleep_until =
-            plan.holds.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
+        let first = plan.holds.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
+        plan.asleep_until = first.min(plan.asleep_until);
         (!plan.closed).then_some(plan.asleep_until)
     }
 
     pub(crate) fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
         let mut plan = self.plan();
+        plan.asleep_until = Moment::NEVER;
         let mut due = Vec::new();
         while let Some(entry) = plan.holds.first_entry()
             && entry.key().0 <= now

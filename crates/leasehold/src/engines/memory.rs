@@ -108,8 +108,12 @@ impl Shelf {
             Some(slot) => slot,
             None => self.names.entry(name.clone()).or_default(),
         };
+        // A record tells what came of a lease: no need to remember its end too.
+        let told = matches!(&verb, Verb::Release { ending, .. } if ending.store.is_some());
         let done = step(&mut slot.state, verb, now, &mut self.fence);
-        if !slot.listed
+        if told && !slot.listed && slot.state.ended_well(now) {
+            self.names.remove(name);
+        } else if !slot.listed
             && let Some(at) = slot.state.forget_at()
         {
             slot.listed = true;
@@ -137,7 +141,7 @@ impl Shelf {
     }
 
     /// Stores what a release brings along, if it still has the right to.
-    fn store_at_the_end(&mut self, ticket: &Ticket, store: Store, now: Moment) -> Result<()> {
+    fn store_at_the_end(&mut self, ticket: &Ticket, store: &mut Store, now: Moment) -> Result<()> {
         store.check_as_ending(ticket)?;
         let state = self.names.get(&ticket.name).map(|slot| &slot.state);
         if state.is_some_and(|state| state.holds(ticket.id, now)) {
@@ -246,8 +250,9 @@ impl Engine for Memory {
 
     fn release(&self, ticket: Ticket, mut ending: Ending) -> BoxFuture<Result<Released>> {
         let (now, mut shelf) = (self.clock.now(), self.shelf());
-        let stored = ending.store.take().map(|it| shelf.store_at_the_end(&ticket, it, now));
-        if let Some(Err(error)) = stored {
+        if let Some(store) = &mut ending.store
+            && let Err(error) = shelf.store_at_the_end(&ticket, store, now)
+        {
             return Box::pin(ready(Err(error)));
         }
         let verb = Verb::Release { id: ticket.id, ending };

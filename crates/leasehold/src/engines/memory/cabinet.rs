@@ -1,6 +1,6 @@
 //! The records of the memory engine.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,10 @@ const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Cabinet {
-    drawers: BTreeMap<Name, Drawer>,
+    drawers: HashMap<Name, Drawer>,
+    /// The names in byte order, from the first time that someone lists them:
+    /// most programs never do, and to keep them costs more than the rest.
+    order: Option<BTreeSet<Name>>,
     /// Which records end when, by themselves.
     lapses: BTreeSet<(Moment, Name)>,
     bonds: HashMap<LeaseId, Bond>,
@@ -71,7 +74,10 @@ impl Cabinet {
         lease: Option<&Ticket>,
     ) {
         self.take(name);
-        self.tell(RecordEvent::Stored(name.clone(), record.clone()), name);
+        self.tell_stored(name, &record);
+        if let Some(order) = &mut self.order {
+            order.insert(name.clone());
+        }
         if expires != Moment::NEVER {
             self.lapses.insert((expires, name.clone()));
         }
@@ -85,7 +91,7 @@ impl Cabinet {
 
     /// Changes a value that is there, and nothing else of it.
     pub(super) fn change(&mut self, name: &Name, record: Record) {
-        self.tell(RecordEvent::Stored(name.clone(), record.clone()), name);
+        self.tell_stored(name, &record);
         if let Some(drawer) = self.drawers.get_mut(name) {
             drawer.record = record;
         }
@@ -93,12 +99,15 @@ impl Cabinet {
 
     pub(super) fn remove(&mut self, name: &Name) {
         if self.take(name) {
-            self.tell(RecordEvent::Deleted(name.clone()), name);
+            self.tell(name, || RecordEvent::Deleted(name.clone()));
         }
     }
 
     fn take(&mut self, name: &Name) -> bool {
         let Some(Drawer { expires, lease, .. }) = self.drawers.remove(name) else { return false };
+        if let Some(order) = &mut self.order {
+            order.remove(name);
+        }
         self.lapses.remove(&(expires, name.clone()));
         if let Some(id) = lease
             && let Some(bond) = self.bonds.get_mut(&id)
@@ -141,7 +150,10 @@ impl Cabinet {
         if self.bonds.is_empty() { lapse } else { lapse.min(now.after(LOOK)) }
     }
 
-    pub(super) fn list(&self, scope: &Scope, page: &Page, now: Moment) -> RecordListing {
+    pub(super) fn list(&mut self, scope: &Scope, page: &Page, now: Moment) -> RecordListing {
+        if self.order.is_none() {
+            self.order = Some(self.drawers.keys().cloned().collect());
+        }
         let mut filling = PageInProgress::new(page);
         let mut from = page.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
         while let Some((name, drawer)) = self.next_from(scope, &from) {
@@ -166,9 +178,10 @@ impl Cabinet {
             Bound::Included(name) | Bound::Excluded(name) if begins(name) => from.clone(),
             _ => root_of(scope),
         };
-        let (name, drawer) = self.drawers.range((start, Bound::Unbounded)).next()?;
+        let name = self.order.as_ref()?.range((start, Bound::Unbounded)).next()?;
         let inside = name.namespace() == scope.namespace();
-        (inside && name.as_str().starts_with(scope.root())).then_some((name, drawer))
+        let found = inside && name.as_str().starts_with(scope.root());
+        found.then(|| self.drawers.get_key_value(name)).flatten()
     }
 
     pub(super) fn watch(&mut self, scope: Scope) -> Arc<Feed> {
@@ -185,9 +198,13 @@ impl Cabinet {
         self.feeds.drain(..).for_each(|(_, feed)| feed.close());
     }
 
-    fn tell(&self, event: RecordEvent, name: &Name) {
+    fn tell_stored(&self, name: &Name, record: &Record) {
+        self.tell(name, || RecordEvent::Stored(name.clone(), record.clone()));
+    }
+
+    fn tell(&self, name: &Name, event: impl Fn() -> RecordEvent) {
         let hearers = self.feeds.iter().filter(|(scope, _)| scope.covers(name));
-        hearers.for_each(|(_, feed)| feed.push(event.clone()));
+        hearers.for_each(|(_, feed)| feed.push(event()));
     }
 }
 

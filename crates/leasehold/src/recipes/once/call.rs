@@ -167,7 +167,7 @@ impl Once {
     /// What a plain look finds: one request, and no lease.
     pub(super) async fn recall(&self, call: &Call) -> Result<Option<Done>, Refusal> {
         match self.load(&call.name).await? {
-            Some(found) => self.judge(call, &found.entry),
+            Some(found) => self.judge(call, found.entry),
             None => Ok(None),
         }
     }
@@ -188,7 +188,7 @@ impl Once {
             let landed = self.asker.locks.until(until, landed(news)).await;
             let entry = landed.ok_or_else(|| running(&call.name))?;
             if let Some(entry) = entry
-                && let Some(done) = self.judge(&call, &entry)?
+                && let Some(done) = self.judge(&call, Entry::clone(&entry))?
             {
                 return Ok(Step::Replay(done));
             }
@@ -199,11 +199,11 @@ impl Once {
         let (mut guard, mut found) = self.claim_and_load(&call.name, true).await?;
         loop {
             if let Some(Found { entry, .. }) = &found
-                && let Some(judged) = self.judge(&call, entry).transpose()
+                && let Some(judged) = self.judge(&call, entry.clone()).transpose()
             {
                 // A lease goes back in the background: nobody waits for that.
                 drop(guard);
-                lead.tell(|| entry.clone());
+                lead.tell(entry);
                 return judged.map(Step::Replay);
             }
             if !guard.is_spent() {
@@ -263,7 +263,7 @@ impl Once {
     }
 
     /// What an entry means to a caller; `None` if the work has to be run.
-    fn judge(&self, call: &Call, entry: &Entry) -> Result<Option<Done>, Refusal> {
+    fn judge(&self, call: &Call, entry: Entry) -> Result<Option<Done>, Refusal> {
         let now = self.now();
         let age = entry.age(now);
         if let Some(trace) = call.trace {
@@ -285,7 +285,7 @@ impl Once {
             // Without a tombstone the engine is about to forget it.
             _ if now >= entry.until && self.tombstone.is_zero() => Ok(None),
             _ if now >= entry.until => Err(Refusal::Gone { age }),
-            State::Done => Ok(Some(Done::new(entry.outcome.clone(), true, age))),
+            State::Done => Ok(Some(Done::new(entry.outcome, true, age))),
             State::Bare => Err(Refusal::NotKept { age }),
             State::Failed => {
                 let message = String::from_utf8_lossy(&entry.outcome).into_owned();

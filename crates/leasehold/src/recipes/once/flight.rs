@@ -2,6 +2,7 @@
 //! engine and the others wait for what it learns.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -28,18 +29,22 @@ pub(crate) enum Role {
 pub(crate) struct Lead {
     flights: Arc<Flights>,
     name: Name,
+    has_landed: bool,
 }
 
 impl Flights {
     pub(crate) fn join(self: &Arc<Self>, name: &Name) -> Role {
-        let mut flights = self.all();
-        if let Some(flight) = flights.get_mut(name) {
-            return Role::Follow(
-                flight.get_or_insert_with(|| watch::Sender::new(None)).subscribe(),
-            );
+        match self.all().entry(name.clone()) {
+            Place::Occupied(mut flight) => {
+                let told = flight.get_mut().get_or_insert_with(|| watch::Sender::new(None));
+                Role::Follow(told.subscribe())
+            }
+            Place::Vacant(place) => {
+                place.insert(None);
+                let name = name.clone();
+                Role::Lead(Lead { flights: Arc::clone(self), name, has_landed: false })
+            }
         }
-        flights.insert(name.clone(), None);
-        Role::Lead(Lead { flights: Arc::clone(self), name: name.clone() })
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<Name, Option<watch::Sender<News>>>> {
@@ -49,17 +54,20 @@ impl Flights {
 
 impl Lead {
     /// Tells those who follow, and ends.
-    pub(crate) fn tell(self, entry: impl FnOnce() -> Entry) {
-        let followed = self.flights.all().get_mut(&self.name).and_then(Option::take);
+    pub(crate) fn tell(mut self, entry: &Entry) {
+        self.has_landed = true;
+        let followed = self.flights.all().remove(&self.name).flatten();
         if let Some(followed) = followed {
-            followed.send_replace(Some(Arc::new(entry())));
+            followed.send_replace(Some(Arc::new(entry.clone())));
         }
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        self.flights.all().remove(&self.name);
+        if !self.has_landed {
+            self.flights.all().remove(&self.name);
+        }
     }
 }
 

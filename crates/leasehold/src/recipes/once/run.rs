@@ -122,13 +122,15 @@ impl<'a> Run<'a> {
     }
 
     async fn record<E>(mut self, kept: Kept) -> Result<Done, OnceError<E>> {
-        let Kept(outcome) = kept;
-        let entry = match outcome.as_ref().filter(|it| it.len() <= self.once.max_outcome) {
-            Some(outcome) => self.entry(State::Done, outcome.clone()),
-            None => self.entry(State::Bare, Vec::new()),
+        let (entry, outcome) = match kept {
+            Kept(Some(outcome)) if outcome.len() <= self.once.max_outcome => {
+                (self.entry(State::Done, outcome), None)
+            }
+            Kept(outcome) => (self.entry(State::Bare, Vec::new()), outcome),
         };
-        let outcome = outcome.unwrap_or_default();
-        match self.finish(entry).await {
+        let finished = self.finish(&entry).await;
+        let outcome = outcome.unwrap_or(entry.outcome);
+        match finished {
             Ok(()) => Ok(Done::new(outcome, false, Duration::ZERO)),
             Err(cause) => Err(OnceError::Unrecorded { outcome, cause }),
         }
@@ -145,15 +147,15 @@ impl<'a> Run<'a> {
             Failure::Record => {
                 let mut message = error.to_string().into_bytes();
                 message.truncate(self.once.max_outcome);
-                self.finish(self.entry(State::Failed, message)).await
+                self.finish(&self.entry(State::Failed, message)).await
             }
         };
         Err(OnceError::Failed(error))
     }
 
     /// Stores the end and gives the lease back, in one request.
-    async fn finish(&mut self, entry: Entry) -> Result<()> {
-        let store = self.store_of(&entry);
+    async fn finish(&mut self, entry: &Entry) -> Result<()> {
+        let store = self.store_of(entry);
         let Some(guard) = self.guard.take() else { return Err(late(&self.call.name)) };
         // Without a reply the engine was asked twice: look what the first did.
         if guard.release_storing(store).await? == Released::AlreadyLost {
@@ -164,7 +166,7 @@ impl<'a> Run<'a> {
         }
         self.once.seen.note(&self.call.name);
         if let Some(lead) = self.lead.take() {
-            lead.tell(|| entry);
+            lead.tell(entry);
         }
         Ok(())
     }
