@@ -162,13 +162,13 @@ pub(crate) enum Delivery {
 pub(crate) async fn deliver(
     core: Arc<Core>,
     request: Request,
-    begun: Option<Begun>,
+    begun: Option<Box<Begun>>,
     parcel: Arc<Parcel<Delivery>>,
 ) {
     // The last handle waits for what a dropped future leaves to be done.
     let _counted = core.errands.begin();
     let since = || request.effort.since(&core.clock);
-    let (asked, first) = match begun {
+    let (asked, first) = match begun.map(|begun| *begun) {
         Some(Begun { asked, first }) => (asked, Some(first)),
         None => (core.observer.asked(&request.name, request.mode, since), None),
     };

@@ -16,7 +16,7 @@ use crate::gate::Gate;
 use crate::hold::{Before, Hold};
 use crate::observe::Observer;
 use crate::owners::Owners;
-use crate::parcel::{Errand, at_once, run_apart};
+use crate::parcel::{Errand, at_once, here, run_apart};
 use crate::schedule::Schedule;
 
 /// The pause between two tries to release what could not be released.
@@ -144,7 +144,7 @@ impl Core {
         let Some(ending) = self.let_go(hold).map(how) else { return Ok(Released::AlreadyLost) };
         let under_way = if hold.try_turn() {
             let ask = || self.engine.release(hold.ticket(), ending.clone());
-            match at_once(&self.home, ask).await {
+            match here(|cx| at_once(&self.home, cx, ask)).await {
                 Ok(released) => return self.ended(hold, ending, released),
                 Err(under_way) => Some(under_way),
             }

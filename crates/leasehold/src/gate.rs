@@ -5,17 +5,17 @@
 //! answer, so the next one already waits at the engine while the first holds:
 //! a hand-over costs two requests, however many wait, and processes take turns.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
 use crate::claim::Holder;
-use crate::name::Name;
+use crate::name::{Name, NameMap};
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate(Arc<Mutex<HashMap<Name, Line>>>);
+pub(crate) struct Gate(Arc<Mutex<NameMap<Line>>>);
 
 /// Those who want one name: the first is asking and not in `waiting`.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Gate {
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
+    fn lines(&self) -> MutexGuard<'_, NameMap<Line>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,9 @@
 //! Names: what is locked.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
@@ -69,6 +70,27 @@ impl Name {
 fn hash_of(namespace: &Namespace, text: &str) -> u64 {
     static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     HASHER.hash_one((namespace.as_str(), text))
+}
+
+/// A table by name.
+pub(crate) type NameMap<T> = HashMap<Name, T, BuildHasherDefault<Same>>;
+
+/// A hasher for what has a good hash already, as a name has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Same(u64);
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
 }
 
 impl PartialEq for Name {

@@ -264,20 +264,24 @@ pub(crate) fn run_apart(home: &Handle, mut task: BoxFuture<()>) {
 /// Asks here, within home's runtime: the answer if it is at hand, or what to
 /// wait for. An engine in this process has most answers at hand, and those need
 /// no errand.
-pub(crate) async fn at_once<T>(
+pub(crate) fn at_once<T>(
     home: &Handle,
+    cx: &mut Context<'_>,
     ask: impl FnOnce() -> BoxFuture<T>,
 ) -> Result<T, BoxFuture<T>> {
-    let mut ask = Some(ask);
-    std::future::poll_fn(|cx| {
-        let _home = home.enter();
-        let Some(mut task) = ask.take().map(|ask| ask()) else { return Poll::Pending };
-        Poll::Ready(match task.as_mut().poll(cx) {
-            Poll::Ready(done) => Ok(done),
-            Poll::Pending => Err(task),
-        })
-    })
-    .await
+    let _home = home.enter();
+    let mut task = ask();
+    match task.as_mut().poll(cx) {
+        Poll::Ready(done) => Ok(done),
+        Poll::Pending => Err(task),
+    }
+}
+
+/// What `work` comes to, which needs to know who to wake and never waits.
+pub(crate) async fn here<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    let mut work = Some(work);
+    let once = |cx: &mut Context<'_>| work.take().map_or(Poll::Pending, |it| Poll::Ready(it(cx)));
+    std::future::poll_fn(once).await
 }
 
 /// Polls on this thread, within home's runtime.

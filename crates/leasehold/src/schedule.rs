@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::claim::LeaseId;
 use crate::clock::Moment;
-use crate::hold::Hold;
+use crate::hold::{Agenda, Hold};
 
 /// Renewals of one ttl fall on this many points of a renewal interval, so that
 /// many holds share a request.
@@ -42,9 +42,8 @@ impl Schedule {
 
     /// Like [`Schedule::keep`], but lets a failed renewal rest until `earliest`.
     pub(crate) fn keep_from(&self, hold: &Arc<Hold>, earliest: Moment) {
-        let renewal = if hold.is_busy() { Moment::NEVER } else { hold.renew_at() };
-        let due = self.on_point(renewal, hold.ttl() / 3).max(earliest).min(hold.ends_at());
-        self.put(hold, due);
+        let Agenda { renew_at, ends_at, ttl } = hold.agenda();
+        self.put(hold, self.on_point(renew_at, ttl / 3).max(earliest).min(ends_at));
     }
 
     /// Looks at `hold` at once: a lease that was handed over has little time
@@ -57,10 +56,9 @@ impl Schedule {
         let mut plan = self.plan();
         plan.remove(hold);
         // Whoever ended the hold has taken it out for good.
-        if hold.has_ended() || due == Moment::NEVER {
+        if due == Moment::NEVER || !hold.set_due(due) {
             return;
         }
-        hold.set_due(due);
         plan.holds.insert((due, hold.id), Arc::clone(hold));
         if due < plan.asleep_until {
             self.alarm.notify_one();

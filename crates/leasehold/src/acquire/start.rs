@@ -6,6 +6,7 @@
 
 use std::future::ready;
 use std::sync::Arc;
+use std::task::Context;
 
 use super::{Answer, Effort, Request, Tenancy, Wish};
 use crate::claim::{Busy, Grant, Stance, Verdict};
@@ -20,7 +21,7 @@ pub(crate) enum Start {
     /// To its end.
     Done(Result<Option<Tenancy>>),
     /// The engine was asked, and it is not the end.
-    UnderWay(Begun),
+    UnderWay(Box<Begun>),
     /// Nowhere: others are before it, or it is for the waiting loop to refuse.
     NotYet,
 }
@@ -39,7 +40,7 @@ pub(super) struct First {
 }
 
 /// Starts a request.
-pub(crate) async fn begin(core: &Arc<Core>, request: &Request) -> Start {
+pub(crate) fn begin(core: &Arc<Core>, request: &Request, cx: &mut Context<'_>) -> Start {
     let Some((stance, pass)) = admitted(core, request) else { return Start::NotYet };
     let since = || request.effort.since(&core.clock);
     let asked = core.observer.asked(&request.name, request.mode, since);
@@ -51,7 +52,7 @@ pub(crate) async fn begin(core: &Arc<Core>, request: &Request) -> Start {
     // Nobody else knows the ticket yet.
     tenancy.hold.try_turn();
     let ask = || asked.inside(|| core.engine.acquire(request.claim(tenancy.hold.ticket(), stance)));
-    let answer = match at_once(&core.home, ask).await {
+    let answer = match at_once(&core.home, cx, ask) {
         Ok(Ok(Verdict::Granted(grant))) => {
             tenancy.hold.end_turn();
             return wish.asked.inside(|| wish.granted(tenancy, grant));
@@ -63,7 +64,7 @@ pub(crate) async fn begin(core: &Arc<Core>, request: &Request) -> Start {
         Ok(other) => Box::pin(ready(other)),
         Err(under_way) => under_way,
     };
-    Start::UnderWay(Begun { asked, first: First { tenancy, pass, answer } })
+    Start::UnderWay(Box::new(Begun { asked, first: First { tenancy, pass, answer } }))
 }
 
 /// What it takes to ask at once; `None` if that cannot be.

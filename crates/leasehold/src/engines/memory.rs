@@ -24,7 +24,7 @@ use crate::engine::{
     Records, Selector,
 };
 use crate::error::Result;
-use crate::name::Name;
+use crate::name::{Name, NameMap};
 
 /// Locks among the tasks and threads of one process.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
 
 #[derive(Debug)]
 struct Shelf {
-    names: HashMap<Name, Slot>,
+    names: NameMap<Slot>,
     /// The names that may be forgotten one day, each at most once.
     idle: VecDeque<(Moment, Name)>,
     bells: HashMap<LeaseId, Bell>,
@@ -76,7 +76,7 @@ impl Memory {
         profile.convert = true;
         profile.revocation = true;
         let shelf = Shelf {
-            names: HashMap::new(),
+            names: NameMap::default(),
             idle: VecDeque::new(),
             bells: HashMap::new(),
             cabinet: Cabinet::default(),
@@ -132,6 +132,13 @@ impl Shelf {
             }
             Effect::Ended { id } => self.fence += self.cabinet.unbind(*id),
             Effect::Evicted { .. } => {}
+        }
+    }
+
+    /// Nobody waits for this one any more, and most never did.
+    fn unbell(&mut self, id: LeaseId) {
+        if !self.bells.is_empty() {
+            self.bells.remove(&id);
         }
     }
 
@@ -213,7 +220,7 @@ impl Engine for Memory {
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {
                 shelf.bells.entry(id).or_default();
             }
-            _ => drop(shelf.bells.remove(&id)),
+            _ => shelf.unbell(id),
         }
         drop(shelf);
         Box::pin(ready(verdict))
@@ -257,7 +264,7 @@ impl Engine for Memory {
         }
         let verb = Verb::Release { id: ticket.id, ending };
         let answer = shelf.step(&ticket.name, verb, now);
-        shelf.bells.remove(&ticket.id);
+        shelf.unbell(ticket.id);
         Box::pin(ready(answer.into_released()))
     }
 

@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::engine::records::PageInProgress;
 use crate::engine::{Page, RecordEvent, RecordListing, Scope};
 use crate::engines::feed::Feed;
-use crate::name::Name;
+use crate::name::{Name, NameMap};
 
 /// How many records whose time is up are removed in passing.
 const BROOM: usize = 64;
@@ -19,12 +19,14 @@ const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Cabinet {
-    drawers: HashMap<Name, Drawer>,
+    drawers: NameMap<Drawer>,
     /// The names in byte order, from the first time that someone lists them:
     /// most programs never do, and to keep them costs more than the rest.
     order: Option<BTreeSet<Name>>,
     /// Which records end when, by themselves.
     lapses: BTreeSet<(Moment, Name)>,
+    /// None of them ends before.
+    next_lapse: Moment,
     bonds: HashMap<LeaseId, Bond>,
     feeds: Vec<(Scope, Arc<Feed>)>,
 }
@@ -79,6 +81,7 @@ impl Cabinet {
             order.insert(name.clone());
         }
         if expires != Moment::NEVER {
+            self.next_lapse = self.next_lapse.min(expires);
             self.lapses.insert((expires, name.clone()));
         }
         if let Some(ticket) = lease {
@@ -108,7 +111,9 @@ impl Cabinet {
         if let Some(order) = &mut self.order {
             order.remove(name);
         }
-        self.lapses.remove(&(expires, name.clone()));
+        if expires != Moment::NEVER {
+            self.lapses.remove(&(expires, name.clone()));
+        }
         if let Some(id) = lease
             && let Some(bond) = self.bonds.get_mut(&id)
         {
@@ -138,9 +143,13 @@ impl Cabinet {
 
     /// Removes some of the records whose time is up; says how many.
     pub(super) fn lapse(&mut self, now: Moment) -> u64 {
+        if now < self.next_lapse {
+            return 0;
+        }
         let over = self.lapses.iter().take_while(|(at, _)| *at <= now).take(BROOM);
         let over: Vec<Name> = over.map(|(_, name)| name.clone()).collect();
         over.iter().for_each(|name| self.remove(name));
+        self.next_lapse = self.lapses.first().map_or(Moment::NEVER, |(at, _)| *at);
         over.len() as u64
     }
 

@@ -1,14 +1,13 @@
 //! Flights: of the tasks of one process that come with one key, one asks the
 //! engine and the others wait for what it learns.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use super::entry::Entry;
-use crate::name::Name;
+use crate::name::{Name, NameMap};
 
 /// What a leader tells: nothing yet, or what became of the key.
 type News = Option<Arc<Entry>>;
@@ -16,7 +15,7 @@ type News = Option<Arc<Entry>>;
 /// The keys that someone of this process is at. The channel is made by the first
 /// who follows: most have no followers.
 #[derive(Debug, Default)]
-pub(crate) struct Flights(Mutex<HashMap<Name, Option<watch::Sender<News>>>>);
+pub(crate) struct Flights(Mutex<NameMap<Option<watch::Sender<News>>>>);
 
 /// What a task is to do about a key.
 pub(crate) enum Role {
@@ -47,7 +46,7 @@ impl Flights {
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Name, Option<watch::Sender<News>>>> {
+    fn all(&self) -> MutexGuard<'_, NameMap<Option<watch::Sender<News>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

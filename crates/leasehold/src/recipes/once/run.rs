@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
         store
     }
 
-    async fn record<E>(mut self, kept: Kept) -> Result<Done, OnceError<E>> {
+    async fn record<E>(&mut self, kept: Kept) -> Result<Done, OnceError<E>> {
         let (entry, outcome) = match kept {
             Kept(Some(outcome)) if outcome.len() <= self.once.max_outcome => {
                 (self.entry(State::Done, outcome), None)
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn fail<E: Display>(mut self, error: E) -> Result<Done, OnceError<E>> {
+    async fn fail<E: Display>(&mut self, error: E) -> Result<Done, OnceError<E>> {
         // That it cannot be written down changes nothing for this caller.
         let _ = match self.once.failure {
             Failure::Forget if self.marks() => self.unmark().await,
@@ -172,7 +172,7 @@ impl<'a> Run<'a> {
     }
 
     /// Gives the lease back, and leaves everything as it is.
-    pub(super) async fn leave(mut self) {
+    pub(super) async fn leave(&mut self) {
         if let Some(guard) = self.guard.take() {
             // An error changes nothing: home tries again.
             let _ = guard.release().await;
