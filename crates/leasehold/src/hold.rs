@@ -106,6 +106,8 @@ struct Facts {
     shares: usize,
     /// When it was given back; never, for one that was not.
     given_back: Moment,
+    /// Whether anyone has ever waited for a change: to wake nobody is not free.
+    is_watched: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +139,7 @@ impl Hold {
             ends: Moment::NEVER,
             shares: 1,
             given_back: Moment::NEVER,
+            is_watched: false,
         };
         let Ticket { id, name, .. } = ticket;
         Self { id, name, owner, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
@@ -244,8 +247,7 @@ impl Hold {
 
     /// Somebody asks the holder to let go.
     pub(crate) fn want(&self) {
-        self.facts().wanted = true;
-        self.changed.notify_waiters();
+        self.change(|facts| facts.wanted = true);
     }
 
     /// Resolves when a queued ticket has something to look at: it was granted
@@ -271,19 +273,39 @@ impl Hold {
 
     /// Gives the turn back.
     pub(crate) fn end_turn(&self) {
-        self.facts().verb_under_way = false;
-        self.changed.notify_waiters();
+        self.change(|facts| facts.verb_under_way = false);
+    }
+
+    /// Changes something that others may wait for.
+    fn change(&self, how: impl FnOnce(&mut Facts)) {
+        let mut facts = self.facts();
+        how(&mut facts);
+        self.tell(&facts);
+    }
+
+    /// Wakes those who wait for a change.
+    fn tell(&self, facts: &Facts) {
+        if facts.is_watched {
+            self.changed.notify_waiters();
+        }
     }
 
     async fn until(&self, done: impl Fn(&Facts) -> bool + Send) {
         loop {
             let mut change = std::pin::pin!(self.changed.notified());
             change.as_mut().enable();
-            if done(&self.facts()) {
+            if self.watch(&done) {
                 return;
             }
             change.await;
         }
+    }
+
+    /// Whether it is so; if not, whoever changes something next tells.
+    fn watch(&self, done: impl Fn(&Facts) -> bool) -> bool {
+        let mut facts = self.facts();
+        facts.is_watched = true;
+        done(&facts)
     }
 
     /// The claim was granted: false if the deadline had passed before the
@@ -302,7 +324,7 @@ impl Hold {
             return false;
         }
         facts.hold(grant.fence, grant.predecessor, now);
-        self.changed.notify_waiters();
+        self.tell(&facts);
         true
     }
 
@@ -318,7 +340,7 @@ impl Hold {
             facts.ends = now.after(facts.ttl);
         }
         facts.hold(fence, predecessor, now);
-        self.changed.notify_waiters();
+        self.tell(&facts);
         true
     }
 
@@ -355,7 +377,7 @@ impl Hold {
         let held = facts.is_held();
         if held {
             facts.phase = Phase::Lost(loss);
-            self.changed.notify_waiters();
+            self.tell(&facts);
         }
         held
     }
@@ -376,14 +398,13 @@ impl Hold {
             Before::Overdue => facts.phase = Phase::Lost(Loss::Expired),
             Before::Ended => {}
         }
-        self.changed.notify_waiters();
+        self.tell(&facts);
         before
     }
 
     /// Wakes a waiting loop to look for itself.
     pub(crate) fn nudge(&self) {
-        self.facts().look = true;
-        self.changed.notify_waiters();
+        self.change(|facts| facts.look = true);
     }
 
     /// How much longer the name must stay closed after a release now.

@@ -95,7 +95,7 @@ impl Once {
         }
         match self.step(call).await? {
             Step::Replay(done) => Ok(done),
-            Step::Run(run) => run.carry_out(work).await,
+            Step::Run(mut run) => run.carry_out(work).await,
         }
     }
 

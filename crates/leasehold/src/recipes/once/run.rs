@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
         Self { once, call, guard: Some(guard), lead: Some(lead), found }
     }
 
-    pub(super) async fn carry_out<F, Fut, T, E>(mut self, work: F) -> Result<Done, OnceError<E>>
+    pub(super) async fn carry_out<F, Fut, T, E>(&mut self, work: F) -> Result<Done, OnceError<E>>
     where
         F: FnOnce(Turn) -> Fut,
         Fut: Future<Output = Result<T, E>>,
@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
         let took_over = self.cut_off_before().is_some();
         let (turn, lost) = (Turn { hold: guard.watched(), took_over }, guard.lost());
         if self.marks() {
-            self.mark().await?;
+            Box::pin(self.mark()).await?;
         }
         let done = tokio::select! {
             biased;
@@ -54,7 +54,8 @@ impl<'a> Run<'a> {
         };
         match done {
             Ok(outcome) => self.record(outcome.into()).await,
-            Err(error) => self.fail(error).await,
+            // Rare, so it takes no room in the future of those that succeed.
+            Err(error) => Box::pin(self.fail(error)).await,
         }
     }
 
