@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::acquire::Tenancy;
 #[cfg(feature = "records")]
 use crate::claim::Ticket;
-#[cfg(feature = "once")]
-use crate::claim::{Ending, Record, Store};
 use crate::claim::{Mode, Predecessor, Released, Renewal};
+#[cfg(feature = "once")]
+use crate::claim::{Record, Store};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::core::Core;
@@ -256,10 +256,9 @@ impl Guard {
     /// Gives the lease back and leaves a record, in one request, if the lease is
     /// still ours. One that cannot be reached is tried again in the background.
     #[cfg(feature = "once")]
-    pub(crate) async fn release_storing(mut self, store: Store) -> Result<Released> {
+    pub(crate) async fn release_storing(mut self, store: &Store) -> Result<Released> {
         self.tenancy.spent = true;
-        let storing = |ending| Ending { store: Some(store), ..ending };
-        self.tenancy.core.end_as(self.hold(), storing).await
+        self.tenancy.core.end_storing(self.hold(), Some(store)).await
     }
 
     /// Ends the lease as that of a holder who died: its successor is told.

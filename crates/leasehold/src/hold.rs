@@ -280,7 +280,11 @@ impl Hold {
     fn change(&self, how: impl FnOnce(&mut Facts)) {
         let mut facts = self.facts();
         how(&mut facts);
-        self.tell(&facts);
+        let is_watched = facts.is_watched;
+        drop(facts);
+        if is_watched {
+            self.changed.notify_waiters();
+        }
     }
 
     /// Wakes those who wait for a change.

@@ -357,7 +357,11 @@ impl Locks {
 
     /// Goes on with a request; asks again if the grant was taken back because
     /// nobody polled for it.
-    async fn seek(&self, request: &Request, mut begun: Option<Box<Begun>>) -> Result<Option<Tenancy>> {
+    async fn seek(
+        &self,
+        request: &Request,
+        mut begun: Option<Box<Begun>>,
+    ) -> Result<Option<Tenancy>> {
         self.client.check_home()?;
         loop {
             let (core, again, begun) =

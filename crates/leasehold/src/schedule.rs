@@ -124,3 +124,49 @@ impl Plan {
         self.holds.remove(&(hold.due(), hold.id));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::claim::{Grant, Mode, Ticket};
+    use crate::clock::Clock;
+    use crate::hold::Terms;
+    use crate::name::{Name, Namespace};
+
+    fn held() -> Arc<Hold> {
+        let ttl = Duration::from_secs(30);
+        let no = Duration::ZERO;
+        let terms = Terms { ttl, lock_delay: no, renewed: true, max_hold: None, hold_at_least: no };
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let clock = Clock::System;
+        let grant = Grant::new(1, ttl, clock.now());
+        let hold = Hold::new(Ticket::new(name, Mode::Exclusive), None, terms, clock);
+        assert!(hold.granted(&grant, no));
+        Arc::new(hold)
+    }
+
+    fn alarmed(schedule: &Schedule) -> bool {
+        let alarm = pin!(schedule.alarmed());
+        alarm.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_lock_that_is_taken_again_and_again_wakes_the_keeper_once() {
+        let schedule = Schedule::new();
+        assert_eq!(schedule.sleep_until(), Some(Moment::NEVER));
+        let first = held();
+        schedule.keep(&first);
+        assert!(alarmed(&schedule));
+        let planned = schedule.sleep_until();
+        schedule.forget(&first);
+        assert_eq!(schedule.sleep_until(), planned);
+        schedule.keep(&held());
+        assert!(!alarmed(&schedule), "it wakes before that one is due");
+        assert!(schedule.take_due(Moment::default()).is_empty());
+        schedule.keep_now(&held());
+        assert!(alarmed(&schedule), "after a look it plans anew");
+    }
+}

@@ -149,7 +149,7 @@ impl Once {
     pub async fn forget(&self, key: impl Into<Key>) -> Result<(), Refusal> {
         let name = self.name(&key.into())?;
         let guard = self.claim(&name, self.effort(), false).await?;
-        match guard.release_storing(Store::delete(name.clone())).await? {
+        match guard.release_storing(&Store::delete(name.clone())).await? {
             Released::Released => Ok(()),
             Released::AlreadyLost => Err(late(&name).into()),
         }
@@ -228,7 +228,7 @@ impl Once {
         if self.crash == Crash::Unknown
             && let Some(age) = run.cut_off_before()
         {
-            run.leave().await;
+            Box::pin(run.leave()).await;
             return Err(Refusal::Unknown { age });
         }
         Ok(Step::Run(run))

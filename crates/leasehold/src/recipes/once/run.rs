@@ -159,8 +159,8 @@ impl<'a> Run<'a> {
         let store = self.store_of(entry);
         let Some(guard) = self.guard.take() else { return Err(late(&self.call.name)) };
         // Without a reply the engine was asked twice: look what the first did.
-        if guard.release_storing(store).await? == Released::AlreadyLost {
-            let found = self.once.load(&self.call.name).await?;
+        if guard.release_storing(&store).await? == Released::AlreadyLost {
+            let found = Box::pin(self.once.load(&self.call.name)).await?;
             if found.is_none_or(|found| found.entry.fence != entry.fence) {
                 return Err(late(&self.call.name));
             }
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
     /// Takes the mark back together with the lease.
     async fn unmark(&mut self) -> Result<()> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        guard.release_storing(Store::delete(self.call.name.clone())).await.map(drop)
+        guard.release_storing(&Store::delete(self.call.name.clone())).await.map(drop)
     }
 }
 
