@@ -1,6 +1,7 @@
 //! From a request to a lease: the only waiting loop.
 
 mod start;
+mod wish;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,12 +17,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::{Hold, Terms};
 use crate::name::Name;
-use crate::observe::Asked;
 use crate::parcel::Parcel;
 
 pub(crate) use start::{Begun, Start, begin};
 
 use start::First;
+use wish::Wish;
 
 /// The shortest pause between two looks at a busy name.
 const BREATH: Duration = Duration::from_millis(1);
@@ -196,51 +197,6 @@ pub(crate) async fn deliver(
                 parcel.put(Delivery::TakenBack);
             }
         }
-    }
-}
-
-/// A request, for whom, and under whose eyes.
-#[derive(Clone, Copy)]
-struct Wish<'a> {
-    core: &'a Arc<Core>,
-    request: &'a Request,
-    asked: &'a Asked,
-}
-
-impl Wish<'_> {
-    /// One more share in what the owner already holds.
-    fn reenter(&self) -> Result<Option<Tenancy>> {
-        let (request, core) = (self.request, self.core);
-        let countable = !matches!(request.mode, Mode::Permits { .. });
-        let found = (request.reentrant && countable)
-            .then(|| core.owners.find(request.owner.id, &request.name));
-        let Some(hold) = found.flatten() else { return Ok(None) };
-        let tenancy = Tenancy { core: Arc::clone(core), hold, spent: false, loaded: None };
-        let held = tenancy.hold.mode();
-        if !held.covers(request.mode) {
-            return Err(self.placed_error(Error::invalid(format!(
-                "the owner holds this name for {held} and cannot enter it again for {}",
-                request.mode
-            ))));
-        }
-        if tenancy.hold.raise_ttl(request.terms.ttl) {
-            core.schedule.keep_now(&tenancy.hold);
-        }
-        core.observer.reentered(self.asked, &tenancy.hold);
-        Ok(Some(tenancy))
-    }
-
-    /// The engine has granted it, or has said why there is no need to.
-    fn moved_in(&self, tenancy: &Tenancy) {
-        if tenancy.spent {
-            return;
-        }
-        self.core.owners.enter(&tenancy.hold);
-        self.core.observer.granted(self.asked, &tenancy.hold);
-    }
-
-    fn placed_error(&self, error: Error) -> Error {
-        error.with("engine", self.core.engine.profile().scheme).with("name", &self.request.name)
     }
 }
 

@@ -51,11 +51,11 @@ pub(crate) fn begin(core: &Arc<Core>, request: &Request, cx: &mut Context<'_>) -
     let tenancy = Tenancy::new(core, request);
     // Nobody else knows the ticket yet.
     tenancy.hold.try_turn();
-    let ask = || asked.inside(|| core.engine.acquire(request.claim(tenancy.hold.ticket(), stance)));
-    let answer = match at_once(&core.home, cx, ask) {
+    let ask = || core.engine.acquire(request.claim(tenancy.hold.ticket(), stance));
+    let answer = match asked.inside(|| at_once(&core.home, cx, ask)) {
         Ok(Ok(Verdict::Granted(grant))) => {
             tenancy.hold.end_turn();
-            return wish.asked.inside(|| wish.granted(tenancy, grant));
+            return asked.inside(|| wish.granted(tenancy, grant));
         }
         Ok(Ok(Verdict::Busy(Busy { found: Some(record), .. }))) => {
             tenancy.hold.end_turn();
