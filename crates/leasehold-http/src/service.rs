@@ -210,6 +210,7 @@ where
 
     /// Resolves with the work if that has not begun when the time is up; never,
     /// once it has begun: it takes as long as it takes.
+    #[expect(clippy::disallowed_methods, reason = "a service waits where it runs")]
     async fn given_up(&self) -> (S, Request<B>) {
         let begun = self.work.lock().unwrap_or_else(PoisonError::into_inner).is_none();
         if !begun {
