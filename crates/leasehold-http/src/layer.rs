@@ -9,7 +9,7 @@ use leasehold::once::{Busy, Fields, Once};
 use tower_layer::Layer;
 
 use crate::policy::{Policy, Spelling};
-use crate::service::Idempotency;
+use crate::service::{Idempotency, Route};
 
 /// Requests that carry an `Idempotency-Key` run once.
 ///
@@ -155,6 +155,7 @@ impl<S> Layer<S> for IdempotencyLayer {
     type Service = Idempotency<S>;
 
     fn layer(&self, inner: S) -> Idempotency<S> {
-        Idempotency::new(inner, self.once.clone(), Arc::new(self.policy.clone()))
+        let (once, policy) = (self.once.clone(), self.policy.clone());
+        Idempotency::new(inner, Arc::new(Route { once, policy }))
     }
 }

@@ -15,6 +15,7 @@ use tower_service::Service;
 
 use crate::body::{Rest, Whole, read};
 use crate::header::{self as key_header, REPLAYED, REPLAYED_AGE, Said};
+use crate::outlive::Outlive;
 use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::saved::Saved;
@@ -28,13 +29,19 @@ pub type Reply<R> = Either<Full<Bytes>, Rest<R>>;
 #[derive(Clone, Debug)]
 pub struct Idempotency<S> {
     inner: S,
-    once: Once,
-    policy: Arc<Policy>,
+    route: Arc<Route>,
+}
+
+/// What all requests of a route share.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) once: Once,
+    pub(crate) policy: Policy,
 }
 
 impl<S> Idempotency<S> {
-    pub(crate) const fn new(inner: S, once: Once, policy: Arc<Policy>) -> Self {
-        Self { inner, once, policy }
+    pub(crate) const fn new(inner: S, route: Arc<Route>) -> Self {
+        Self { inner, route }
     }
 }
 
@@ -62,7 +69,7 @@ where
         // The one that is ready goes with the request.
         let another = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, another);
-        let policy = &self.policy;
+        let policy = &self.route.policy;
         let said = if policy.methods.contains(request.method()) {
             key_header::read(request.headers(), policy.spelling)
         } else {
@@ -70,8 +77,7 @@ where
         };
         let problem = match said {
             Said::Key(key) => {
-                let (once, policy) = (self.once.clone(), Arc::clone(policy));
-                return Box::pin(keyed(inner, once, policy, key, request));
+                return Box::pin(keyed(inner, Arc::clone(&self.route), key, request));
             }
             Said::Wrong(why) => Problem::bad(why),
             Said::Nothing if policy.required && policy.methods.contains(request.method()) => {
@@ -123,8 +129,7 @@ impl<E, R> fmt::Display for Stop<E, R> {
 
 async fn keyed<S, B, R>(
     inner: S,
-    once: Once,
-    policy: Arc<Policy>,
+    route: Arc<Route>,
     key: String,
     request: Request<B>,
 ) -> Result<Response<Reply<R>>, S::Error>
@@ -139,6 +144,7 @@ where
     R::Data: Send,
     R::Error: Send,
 {
+    let policy = &route.policy;
     let (parts, body) = request.into_parts();
     let body = match read(body, policy.max_request).await {
         Ok(Whole::Whole(body)) => body,
@@ -148,9 +154,9 @@ where
     let caller = (policy.caller)(&parts);
     // The length first, so that no two pairs are written the same way.
     let key = format!("{}:{caller}{key}", caller.len());
-    let about = fingerprint(&policy, &parts, &body);
+    let about = fingerprint(policy, &parts, &body);
     let work = slot(Some((inner, Request::from_parts(parts, B::from(body)))));
-    let run = Run { once, policy, first: slot(None), work };
+    let run = Run { route, first: slot(None), work };
     run.finish(key, about).await
 }
 
@@ -166,8 +172,7 @@ fn fingerprint(policy: &Policy, parts: &Parts, body: &[u8]) -> Fingerprint {
 
 /// One request with a key.
 struct Run<S, B, R> {
-    once: Once,
-    policy: Arc<Policy>,
+    route: Arc<Route>,
     /// The service and the request, until one of them has begun or given up.
     work: Slot<(S, Request<B>)>,
     /// The response of this very run, with all its headers.
@@ -186,36 +191,40 @@ where
     R::Data: Send,
     R::Error: Send,
 {
-    /// The work is a task of its own: it goes on if the client hangs up.
-    #[expect(clippy::disallowed_methods, reason = "handlers run where the service does")]
+    /// The work goes on if the client hangs up.
     async fn finish(self, key: String, about: Fingerprint) -> Result<Response<Reply<R>>, S::Error> {
-        let (once, policy) = (self.once.clone(), Arc::clone(&self.policy));
+        let route = Arc::clone(&self.route);
         let (work, first) = (Arc::clone(&self.work), Arc::clone(&self.first));
-        let mut task = tokio::spawn(async move {
-            let run = async move |turn| carry_out(&work, &first, &policy, turn).await;
-            once.run(key, about, run).await
+        let mut run = Outlive::new(async move {
+            let policy = &route.policy;
+            let run = async |turn| carry_out(&work, &first, policy, turn).await;
+            route.once.run(key, about, run).await
         });
         let ended = tokio::select! {
             biased;
-            ended = &mut task => ended,
-            () = tokio::time::sleep(self.policy.patience) => match take(&self.work) {
-                Some(work) => return self.without(Some(work)).await,
-                // It has begun, and takes as long as it takes.
-                None => task.await,
-            },
+            ended = &mut run => ended,
+            work = self.given_up() => return self.without(Some(work)).await,
         };
-        match ended {
-            Ok(ended) => self.conclude(ended).await,
-            Err(died) => match died.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Ok(told(Problem::away())),
-            },
+        self.conclude(ended).await
+    }
+
+    /// Resolves with the work if that has not begun when the time is up; never,
+    /// once it has begun: it takes as long as it takes.
+    #[expect(clippy::disallowed_methods, reason = "a service waits where it runs")]
+    async fn given_up(&self) -> (S, Request<B>) {
+        let begun = self.work.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        if !begun {
+            tokio::time::sleep(self.route.policy.patience).await;
+            if let Some(work) = take(&self.work) {
+                return work;
+            }
         }
+        std::future::pending().await
     }
 
     /// The engine is away: runs unprotected, if that was chosen.
     async fn without(&self, work: Option<(S, Request<B>)>) -> Result<Response<Reply<R>>, S::Error> {
-        match work.filter(|_| self.policy.fail_open) {
+        match work.filter(|_| self.route.policy.fail_open) {
             Some((mut inner, request)) => Ok(inner.call(request).await?.map(passed)),
             None => Ok(told(Problem::away())),
         }
@@ -234,7 +243,7 @@ where
             Err(OnceError::Failed(Stop::Pass(response))) => Ok(response),
             Err(OnceError::Refused(Refusal::Engine(_))) => self.without(take(&self.work)).await,
             Err(OnceError::Refused(refusal)) => {
-                Ok(told(Problem::of(&refusal, self.policy.mismatch)))
+                Ok(told(Problem::of(&refusal, self.route.policy.mismatch)))
             }
             Err(_) => Ok(told(Problem::away())),
         }

@@ -165,6 +165,14 @@ impl Asked {
         self.contended.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// What is done at once, within the span of the request.
+    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+        #[cfg(feature = "trace")]
+        return self.span.in_scope(work);
+        #[cfg(not(feature = "trace"))]
+        work()
+    }
+
     /// The work on the answer, within the span of the request wherever it runs.
     #[cfg(feature = "trace")]
     pub(crate) fn around<F: Future>(&self, work: F) -> impl Future<Output = F::Output> {
