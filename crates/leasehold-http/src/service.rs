@@ -11,6 +11,8 @@ use http::{HeaderValue, Request, Response, header};
 use http_body::Body;
 use http_body_util::{Either, Full};
 use leasehold::once::{Done, Fingerprint, Kept, Once, OnceError, Refusal, Turn};
+use tokio::sync::Notify;
+use tokio::task::{JoinError, JoinHandle};
 use tower_service::Service;
 
 use crate::body::{Rest, Whole, read};
@@ -105,17 +107,15 @@ fn take<T>(slot: &Slot<T>) -> Option<T> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Why a run has no outcome to record.
-enum Stop<E, R> {
-    /// The service failed.
-    Failed(E),
-    /// Its response is not one to record.
-    Pass(Response<Reply<R>>),
+/// Why a run has no outcome to record; what it has come to is in its slot.
+enum Stop {
+    /// The service failed, or its response is not one to record.
+    Pass,
     /// The caller did not wait for it to begin.
     GaveUp,
 }
 
-impl<E, R> fmt::Display for Stop<E, R> {
+impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the response is not recorded")
     }
@@ -150,7 +150,7 @@ where
     let key = format!("{}:{caller}{key}", caller.len());
     let about = fingerprint(&policy, &parts, &body);
     let work = slot(Some((inner, Request::from_parts(parts, B::from(body)))));
-    let run = Run { once, policy, first: slot(None), work };
+    let run = Run { once, policy, answer: Arc::default(), work };
     run.finish(key, about).await
 }
 
@@ -164,17 +164,46 @@ fn fingerprint(policy: &Policy, parts: &Parts, body: &[u8]) -> Fingerprint {
     Fingerprint::of_bytes(format!("{} {target} {meant:?}", parts.method).as_bytes())
 }
 
+/// What the service made of a request, with all its headers.
+struct Answer<E, R> {
+    given: Slot<Result<Response<Reply<R>>, E>>,
+    there: Notify,
+}
+
+impl<E, R> Default for Answer<E, R> {
+    fn default() -> Self {
+        Self { given: slot(None), there: Notify::new() }
+    }
+}
+
+impl<E, R> Answer<E, R> {
+    /// If the turn is over, another may be at it by now: then it is not for us to
+    /// say which answer counts, and nobody hurries.
+    fn give(&self, turn: &Turn, response: Result<Response<Reply<R>>, E>) {
+        *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
+        if turn.check().is_ok() {
+            self.there.notify_one();
+        }
+    }
+
+    fn take(&self) -> Result<Response<Reply<R>>, E> {
+        take(&self.given).unwrap_or_else(|| Ok(told(Problem::broken())))
+    }
+}
+
 /// One request with a key.
-struct Run<S, B, R> {
+struct Run<S, B, R>
+where
+    S: Service<Request<B>>,
+{
     once: Once,
     policy: Arc<Policy>,
     /// The service and the request, until one of them has begun or given up.
     work: Slot<(S, Request<B>)>,
-    /// The response of this very run, with all its headers.
-    first: Slot<Response<Reply<R>>>,
+    answer: Arc<Answer<S::Error, R>>,
 }
 
-type Ended<S, B, R> = Result<Done, OnceError<Stop<<S as Service<Request<B>>>::Error, R>>>;
+type Ended = Result<Done, OnceError<Stop>>;
 
 impl<S, B, R> Run<S, B, R>
 where
@@ -190,19 +219,23 @@ where
     #[expect(clippy::disallowed_methods, reason = "handlers run where the service does")]
     async fn finish(self, key: String, about: Fingerprint) -> Result<Response<Reply<R>>, S::Error> {
         let (once, policy) = (self.once.clone(), Arc::clone(&self.policy));
-        let (work, first) = (Arc::clone(&self.work), Arc::clone(&self.first));
+        let (work, answer) = (Arc::clone(&self.work), Arc::clone(&self.answer));
         let mut task = tokio::spawn(async move {
-            let run = async move |turn| carry_out(&work, &first, &policy, turn).await;
+            let run = async move |turn| carry_out(&work, &answer, &policy, turn).await;
             once.run(key, about, run).await
         });
         let ended = tokio::select! {
             biased;
             ended = &mut task => ended,
-            () = tokio::time::sleep(self.policy.patience) => match take(&self.work) {
-                Some(work) => return self.without(Some(work)).await,
-                // It has begun, and takes as long as it takes.
-                None => task.await,
-            },
+            () = tokio::time::sleep(self.policy.wait + self.policy.patience) => {
+                match take(&self.work) {
+                    Some(work) => return self.without(Some(work)).await,
+                    None => match self.outlast(&mut task).await {
+                        Some(ended) => ended,
+                        None => return self.answer.take(),
+                    },
+                }
+            }
         };
         match ended {
             Ok(ended) => self.conclude(ended).await,
@@ -210,6 +243,21 @@ where
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Ok(told(Problem::away())),
             },
+        }
+    }
+
+    /// The work has begun, and takes as long as it takes. What it came to does not
+    /// wait for an engine that is away: it is recorded later, if it can be.
+    #[expect(clippy::disallowed_methods, reason = "handlers run where the service does")]
+    async fn outlast(&self, task: &mut JoinHandle<Ended>) -> Option<Result<Ended, JoinError>> {
+        let late = async {
+            self.answer.there.notified().await;
+            tokio::time::sleep(self.policy.patience).await;
+        };
+        tokio::select! {
+            biased;
+            ended = task => Some(ended),
+            () = late => None,
         }
     }
 
@@ -221,17 +269,15 @@ where
         }
     }
 
-    async fn conclude(&self, ended: Ended<S, B, R>) -> Result<Response<Reply<R>>, S::Error> {
+    async fn conclude(&self, ended: Ended) -> Result<Response<Reply<R>>, S::Error> {
         match ended {
             Ok(done) if done.replayed => Ok(replayed(done)),
-            Ok(_) => Ok(self.own()),
+            Ok(_) | Err(OnceError::Failed(_)) => self.answer.take(),
             // Another may have run it too: what was recorded is the answer.
             Err(OnceError::Unrecorded { cause, .. }) if cause.is_lost() => {
                 Ok(told(Problem::away()))
             }
-            Err(OnceError::Unrecorded { .. }) => Ok(self.own()),
-            Err(OnceError::Failed(Stop::Failed(error))) => Err(error),
-            Err(OnceError::Failed(Stop::Pass(response))) => Ok(response),
+            Err(OnceError::Unrecorded { .. }) => self.answer.take(),
             Err(OnceError::Refused(Refusal::Engine(_))) => self.without(take(&self.work)).await,
             Err(OnceError::Refused(refusal)) => {
                 Ok(told(Problem::of(&refusal, self.policy.mismatch)))
@@ -239,29 +285,28 @@ where
             Err(_) => Ok(told(Problem::away())),
         }
     }
-
-    fn own(&self) -> Response<Reply<R>> {
-        take(&self.first).unwrap_or_else(|| told(Problem::broken()))
-    }
 }
 
 /// Runs the service, and reads its response as far as it is to be kept.
 async fn carry_out<S, B, R>(
     work: &Slot<(S, Request<B>)>,
-    first: &Slot<Response<Reply<R>>>,
+    answer: &Answer<S::Error, R>,
     policy: &Policy,
     turn: Turn,
-) -> Result<Kept, Stop<S::Error, R>>
+) -> Result<Kept, Stop>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: Body,
 {
     let Some((mut inner, mut request)) = take(work) else { return Err(Stop::GaveUp) };
-    request.extensions_mut().insert(turn);
-    let response = inner.call(request).await.map_err(Stop::Failed)?;
-    if !(policy.records)(response.status()) {
-        return Err(Stop::Pass(response.map(passed)));
-    }
+    request.extensions_mut().insert(turn.clone());
+    let response = match inner.call(request).await {
+        Ok(response) if (policy.records)(response.status()) => response,
+        other => {
+            answer.give(&turn, other.map(|response| response.map(passed)));
+            return Err(Stop::Pass);
+        }
+    };
     let (parts, body) = response.into_parts();
     let (kept, body) = match read(body, policy.max_response).await {
         Ok(Whole::Whole(body)) => {
@@ -272,7 +317,7 @@ where
         // It was done, and nobody will know more about it.
         Err(_) => return Ok(Kept::nothing()),
     };
-    *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Response::from_parts(parts, body));
+    answer.give(&turn, Ok(Response::from_parts(parts, body)));
     Ok(kept)
 }
 
