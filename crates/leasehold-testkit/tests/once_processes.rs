@@ -12,14 +12,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use leasehold::once::{Busy, Crash, Fingerprint, Once, OnceError, Refusal, Turn};
-use leasehold_testkit::{Register, Server, narrow};
+use leasehold_testkit::Register;
+use leasehold_testkit::place::{Place, Tested};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 
 /// Set, to its orders, in the copies of this program that run.
 const ORDERS: &str = "LEASEHOLD_KIT_ONCE";
@@ -27,8 +26,6 @@ const NAME: &str = "a_process_that_runs_as_ordered";
 /// For leases that nobody is left to release; no engine takes much less.
 const SHORT: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(120);
-
-type Tested<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 /// Where a process ends itself, as `kill -9` would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,65 +186,18 @@ impl Drop for Process {
     }
 }
 
-type Start = fn() -> Tested<Engine>;
-
-/// An engine that several processes share.
-struct Engine {
-    url: String,
-    folder: TempDir,
-    _server: Option<Server>,
-}
-
-impl Engine {
-    /// Runs a test on each of those chosen, side by side: they mostly wait.
-    fn each(test: fn(&Self) -> Tested) -> Tested {
-        let chosen = narrow::chosen();
-        let meant = |name: &str| chosen.as_ref().is_none_or(|it| it.iter().any(|it| it == name));
-        let starts: [(&str, Start); 6] = [
-            ("sqlite", Self::file),
-            ("redis", || Self::served(Server::redis()?)),
-            ("postgres", || Self::served(Server::postgres()?)),
-            ("mysql", || Self::served(Server::mariadb()?)),
-            ("etcd", || Self::served(Server::etcd()?)),
-            ("zookeeper", || Self::served(Server::zookeeper()?)),
-        ];
-        let run =
-            |start: Start| start().and_then(|engine| test(&engine)).map_err(|why| why.to_string());
-        thread::scope(|scope| {
-            let meant = starts.into_iter().filter(|(name, _)| meant(name));
-            let running: Vec<_> =
-                meant.map(|(name, start)| (name, scope.spawn(move || run(start)))).collect();
-            for (name, test) in running {
-                let ended = test.join().map_err(|_| format!("{name}: see above"))?;
-                ended.map_err(|why| format!("{name}: {why}"))?;
-            }
-            Ok(())
-        })
-    }
-
-    fn file() -> Tested<Self> {
-        let folder = TempDir::new()?;
-        let url = format!("sqlite:{}", folder.path().join("locks.db").display());
-        Ok(Self { url, folder, _server: None })
-    }
-
-    fn served(server: Server) -> Tested<Self> {
-        Ok(Self { url: server.url(), folder: TempDir::new()?, _server: Some(server) })
-    }
-
-    fn orders(&self, key: &str) -> Orders {
-        let file = |kind: &str| self.folder.path().join(format!("{kind}-{key}"));
-        Orders {
-            url: self.url.clone(),
-            key: key.into(),
-            lease: SHORT,
-            at_most_once: false,
-            tasks: 1,
-            die: Point::Never,
-            told: false,
-            effects: file("effects"),
-            register: file("register"),
-        }
+fn orders(place: &Place, key: &str) -> Orders {
+    let file = |kind: &str| place.scratch(format!("{kind}-{key}"));
+    Orders {
+        url: place.url().into(),
+        key: key.into(),
+        lease: SHORT,
+        at_most_once: false,
+        tasks: 1,
+        die: Point::Never,
+        told: false,
+        effects: file("effects"),
+        register: file("register"),
     }
 }
 
@@ -264,11 +214,11 @@ fn rounds() -> u32 {
 
 #[test]
 fn of_a_thousand_racers_in_four_processes_one_runs_and_all_say_the_same() -> Tested {
-    Engine::each(race)
+    Place::each(race)
 }
 
-fn race(engine: &Engine) -> Tested {
-    let orders = Orders { tasks: 250, lease: LONG, ..engine.orders("race") };
+fn race(place: &Place) -> Tested {
+    let orders = Orders { tasks: 250, lease: LONG, ..orders(place, "race") };
     let racers = (0..4).map(|_| Process::start(&orders)).collect::<Tested<Vec<_>>>()?;
     let (mut ran, mut outcomes) = (0, Vec::new());
     for mut racer in racers {
@@ -278,7 +228,7 @@ fn race(engine: &Engine) -> Tested {
             outcomes.push(outcome.to_owned());
         }
     }
-    assert_eq!((ran, outcomes.len()), (1, 1000), "{}", engine.url);
+    assert_eq!((ran, outcomes.len()), (1, 1000), "{}", place.url());
     assert!(outcomes.iter().all(|it| *it == outcomes[0] && it.starts_with("outcome")));
     assert_eq!(effects(&orders.effects).len(), 1);
     Ok(())
@@ -286,18 +236,18 @@ fn race(engine: &Engine) -> Tested {
 
 #[test]
 fn a_process_that_is_killed_anywhere_is_followed_by_one_that_knows() -> Tested {
-    Engine::each(killed)
+    Place::each(killed)
 }
 
-fn killed(engine: &Engine) -> Tested {
+fn killed(place: &Place) -> Tested {
     for (round, point) in (0..rounds()).flat_map(|n| POINTS.map(|point| (n, point))) {
-        let first = Orders { die: point, ..engine.orders(&format!("rerun-{point:?}-{round}")) };
+        let first = Orders { die: point, ..orders(place, &format!("rerun-{point:?}-{round}")) };
         // It dies before it can say anything.
         assert_eq!(Process::start(&first)?.line()?, None, "{point:?}");
         let second = Orders { die: Point::Never, ..first.clone() };
         let said = Process::start(&second)?.line()?.ok_or("nothing said")?;
         let whole = effects(&first.effects);
-        let where_ = format!("{} {point:?}: {said}, {whole:?}", engine.url);
+        let where_ = format!("{} {point:?}: {said}, {whole:?}", place.url());
         match point {
             Point::AfterRecord => assert!(said.starts_with("replayed"), "{where_}"),
             Point::BeforeClaim => assert!(said.ends_with("took over false"), "{where_}"),
@@ -316,19 +266,19 @@ fn killed(engine: &Engine) -> Tested {
 
 #[test]
 fn at_most_once_there_are_never_two_effects() -> Tested {
-    Engine::each(killed_at_most_once)
+    Place::each(killed_at_most_once)
 }
 
-fn killed_at_most_once(engine: &Engine) -> Tested {
+fn killed_at_most_once(place: &Place) -> Tested {
     for (round, point) in (0..rounds()).flat_map(|n| POINTS.map(|point| (n, point))) {
-        let orders = engine.orders(&format!("most-{point:?}-{round}"));
+        let orders = orders(place, &format!("most-{point:?}-{round}"));
         let first = Orders { die: point, at_most_once: true, ..orders };
         assert_eq!(Process::start(&first)?.line()?, None, "{point:?}");
         for _ in 0..2 {
             let next = Orders { die: Point::Never, ..first.clone() };
             let said = Process::start(&next)?.line()?.ok_or("nothing said")?;
             let whole = effects(&first.effects);
-            let where_ = format!("{} {point:?}: {said}, {whole:?}", engine.url);
+            let where_ = format!("{} {point:?}: {said}, {whole:?}", place.url());
             let known = match point {
                 Point::BeforeClaim | Point::AfterRecord => said.contains("outcome"),
                 _ => said == "unknown",
@@ -343,12 +293,12 @@ fn killed_at_most_once(engine: &Engine) -> Tested {
 /// what it writes is refused.
 #[test]
 fn a_process_that_stood_still_changes_nothing_when_it_wakes() -> Tested {
-    Engine::each(stood_still)
+    Place::each(stood_still)
 }
 
-fn stood_still(engine: &Engine) -> Tested {
+fn stood_still(place: &Place) -> Tested {
     for round in 0..rounds() {
-        let first = Orders { told: true, ..engine.orders(&format!("stop-{round}")) };
+        let first = Orders { told: true, ..orders(place, &format!("stop-{round}")) };
         let mut slow = Process::start(&first)?;
         let begun = slow.line()?.ok_or("nothing said")?;
         let fence: u64 = begun.strip_prefix("begun ").ok_or("not begun")?.parse()?;
@@ -368,7 +318,7 @@ fn stood_still(engine: &Engine) -> Tested {
             accepted |= line == "accepted";
             last = line;
         }
-        assert!(last == "lost" && !accepted, "{}: {last}", engine.url);
+        assert!(last == "lost" && !accepted, "{}: {last}", place.url());
         let next = Orders { told: false, ..first };
         let again = Process::start(&next)?.line()?.ok_or("nothing said")?;
         assert_eq!(again, format!("replayed outcome of {after} took over true"));
