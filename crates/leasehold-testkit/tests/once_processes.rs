@@ -12,6 +12,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use leasehold::once::{Busy, Crash, Fingerprint, Once, OnceError, Refusal, Turn};
@@ -207,9 +208,28 @@ fn effects(path: &Path) -> Vec<String> {
     text.split_inclusive('\n').filter(|it| it.ends_with('\n')).map(str::to_owned).collect()
 }
 
-/// How often each fault is made; more by hand.
+/// How often each fault is made: once, or as often as `LEASEHOLD_ROUNDS` says.
 fn rounds() -> u32 {
     env::var("LEASEHOLD_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// Makes every round, a few side by side: they mostly wait for leases to end.
+fn each_round(place: &Place, what: &str, round: impl Fn(u32) -> Tested + Sync) -> Tested {
+    const LANES: u32 = 8;
+    let lane = |first: u32| {
+        let mine = (first..rounds()).step_by(LANES as usize);
+        mine.map(&round).collect::<Tested>().map_err(|why| why.to_string())
+    };
+    let ended: Vec<_> = thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|n| scope.spawn(move || lane(n))).collect();
+        lanes.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    for lane in ended {
+        lane.map_err(|_| "see above")??;
+    }
+    // For whoever wants to see it: `--nocapture`.
+    let _ = writeln!(std::io::stderr(), "{}: {} rounds of {what}", place.engine(), rounds());
+    Ok(())
 }
 
 #[test]
@@ -240,7 +260,11 @@ fn a_process_that_is_killed_anywhere_is_followed_by_one_that_knows() -> Tested {
 }
 
 fn killed(place: &Place) -> Tested {
-    for (round, point) in (0..rounds()).flat_map(|n| POINTS.map(|point| (n, point))) {
+    each_round(place, "kills", |round| killed_in(place, round))
+}
+
+fn killed_in(place: &Place, round: u32) -> Tested {
+    for point in POINTS {
         let first = Orders { die: point, ..orders(place, &format!("rerun-{point:?}-{round}")) };
         // It dies before it can say anything.
         assert_eq!(Process::start(&first)?.line()?, None, "{point:?}");
@@ -270,7 +294,11 @@ fn at_most_once_there_are_never_two_effects() -> Tested {
 }
 
 fn killed_at_most_once(place: &Place) -> Tested {
-    for (round, point) in (0..rounds()).flat_map(|n| POINTS.map(|point| (n, point))) {
+    each_round(place, "kills, at most once", |round| killed_at_most_once_in(place, round))
+}
+
+fn killed_at_most_once_in(place: &Place, round: u32) -> Tested {
+    for point in POINTS {
         let orders = orders(place, &format!("most-{point:?}-{round}"));
         let first = Orders { die: point, at_most_once: true, ..orders };
         assert_eq!(Process::start(&first)?.line()?, None, "{point:?}");
@@ -297,31 +325,33 @@ fn a_process_that_stood_still_changes_nothing_when_it_wakes() -> Tested {
 }
 
 fn stood_still(place: &Place) -> Tested {
-    for round in 0..rounds() {
-        let first = Orders { told: true, ..orders(place, &format!("stop-{round}")) };
-        let mut slow = Process::start(&first)?;
-        let begun = slow.line()?.ok_or("nothing said")?;
-        let fence: u64 = begun.strip_prefix("begun ").ok_or("not begun")?.parse()?;
-        slow.signal(Signal::STOP)?;
-        let mut quick = Process::start(&first)?;
-        let after: u64 =
-            quick.line()?.ok_or("no line")?.strip_prefix("begun ").ok_or("not begun")?.parse()?;
-        assert!(after > fence, "{after} after {fence}");
-        quick.hears.take().ok_or("deaf")?.write_all(b"go\n")?;
-        assert_eq!(quick.line()?.as_deref(), Some("accepted"));
-        let said = quick.line()?.ok_or("no outcome")?;
-        assert_eq!(said, format!("ran outcome of {after} took over true"));
-        slow.hears.take().ok_or("deaf")?.write_all(b"go\n")?;
-        slow.signal(Signal::CONT)?;
-        let (mut last, mut accepted) = (String::new(), false);
-        while let Some(line) = slow.line()? {
-            accepted |= line == "accepted";
-            last = line;
-        }
-        assert!(last == "lost" && !accepted, "{}: {last}", place.url());
-        let next = Orders { told: false, ..first };
-        let again = Process::start(&next)?.line()?.ok_or("nothing said")?;
-        assert_eq!(again, format!("replayed outcome of {after} took over true"));
+    each_round(place, "stops", |round| stood_still_in(place, round))
+}
+
+fn stood_still_in(place: &Place, round: u32) -> Tested {
+    let first = Orders { told: true, ..orders(place, &format!("stop-{round}")) };
+    let mut slow = Process::start(&first)?;
+    let begun = slow.line()?.ok_or("nothing said")?;
+    let fence: u64 = begun.strip_prefix("begun ").ok_or("not begun")?.parse()?;
+    slow.signal(Signal::STOP)?;
+    let mut quick = Process::start(&first)?;
+    let after: u64 =
+        quick.line()?.ok_or("no line")?.strip_prefix("begun ").ok_or("not begun")?.parse()?;
+    assert!(after > fence, "{after} after {fence}");
+    quick.hears.take().ok_or("deaf")?.write_all(b"go\n")?;
+    assert_eq!(quick.line()?.as_deref(), Some("accepted"));
+    let said = quick.line()?.ok_or("no outcome")?;
+    assert_eq!(said, format!("ran outcome of {after} took over true"));
+    slow.hears.take().ok_or("deaf")?.write_all(b"go\n")?;
+    slow.signal(Signal::CONT)?;
+    let (mut last, mut accepted) = (String::new(), false);
+    while let Some(line) = slow.line()? {
+        accepted |= line == "accepted";
+        last = line;
     }
+    assert!(last == "lost" && !accepted, "{}: {last}", place.url());
+    let next = Orders { told: false, ..first };
+    let again = Process::start(&next)?.line()?.ok_or("nothing said")?;
+    assert_eq!(again, format!("replayed outcome of {after} took over true"));
     Ok(())
 }
