@@ -12,7 +12,6 @@ use http_body::Body;
 use http_body_util::{Either, Full};
 use leasehold::once::{Done, Fingerprint, Kept, Once, OnceError, Refusal, Turn};
 use tokio::sync::Notify;
-use tokio::task::{JoinError, JoinHandle};
 use tower_service::Service;
 
 use crate::body::{Rest, Whole, read};
@@ -227,15 +226,8 @@ where
         let ended = tokio::select! {
             biased;
             ended = &mut task => ended,
-            () = tokio::time::sleep(self.policy.wait + self.policy.patience) => {
-                match take(&self.work) {
-                    Some(work) => return self.without(Some(work)).await,
-                    None => match self.outlast(&mut task).await {
-                        Some(ended) => ended,
-                        None => return self.answer.take(),
-                    },
-                }
-            }
+            work = self.given_up() => return self.without(Some(work)).await,
+            () = self.held_back() => return self.answer.take(),
         };
         match ended {
             Ok(ended) => self.conclude(ended).await,
@@ -246,19 +238,23 @@ where
         }
     }
 
-    /// The work has begun, and takes as long as it takes. What it came to does not
-    /// wait for an engine that is away: it is recorded later, if it can be.
+    /// Resolves with the work if that has not begun when the time is up; never,
+    /// once it has begun: it takes as long as it takes.
     #[expect(clippy::disallowed_methods, reason = "handlers run where the service does")]
-    async fn outlast(&self, task: &mut JoinHandle<Ended>) -> Option<Result<Ended, JoinError>> {
-        let late = async {
-            self.answer.there.notified().await;
-            tokio::time::sleep(self.policy.patience).await;
-        };
-        tokio::select! {
-            biased;
-            ended = task => Some(ended),
-            () = late => None,
+    async fn given_up(&self) -> (S, Request<B>) {
+        tokio::time::sleep(self.policy.wait + self.policy.patience).await;
+        match take(&self.work) {
+            Some(work) => work,
+            None => std::future::pending().await,
         }
+    }
+
+    /// Resolves when the answer has waited for its record for too long: the
+    /// engine is away, and learns of it later, if it can.
+    #[expect(clippy::disallowed_methods, reason = "handlers run where the service does")]
+    async fn held_back(&self) {
+        self.answer.there.notified().await;
+        tokio::time::sleep(self.policy.patience).await;
     }
 
     /// The engine is away: runs unprotected, if that was chosen.
