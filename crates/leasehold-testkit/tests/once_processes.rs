@@ -217,8 +217,8 @@ fn rounds() -> u32 {
 fn each_round(place: &Place, what: &str, round: impl Fn(u32) -> Tested + Sync) -> Tested {
     const LANES: u32 = 8;
     let lane = |first: u32| {
-        let mine = (first..rounds()).step_by(LANES as usize);
-        mine.map(&round).collect::<Tested>().map_err(|why| why.to_string())
+        let mut mine = (first..rounds()).step_by(LANES as usize);
+        mine.try_for_each(&round).map_err(|why| why.to_string())
     };
     let ended: Vec<_> = thread::scope(|scope| {
         let lanes: Vec<_> = (0..LANES).map(|n| scope.spawn(move || lane(n))).collect();
