@@ -269,7 +269,7 @@ impl Guard {
     }
 
     /// The record that came with the grant; `None` if it has to be loaded.
-    #[cfg(feature = "once")]
+    #[cfg(any(feature = "once", feature = "ids"))]
     pub(crate) const fn take_loaded(&mut self) -> Option<Option<Record>> {
         self.tenancy.loaded.take()
     }
