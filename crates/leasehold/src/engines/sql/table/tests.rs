@@ -204,6 +204,34 @@ async fn a_forgotten_name_leaves_its_fence_to_the_namespace() {
     }
 }
 
+/// Names and records that are used once come by the thousand: one sweep keeps up.
+#[tokio::test]
+async fn a_sweep_takes_thousands_of_what_was_used_once() {
+    const MANY: usize = 3000;
+    for server in Server::each() {
+        let table = self::table(&server.url()).await;
+        let link = &table.0.link;
+        let rows =
+            |row: &str| (0..MANY).map(|n| row.replace('#', &n.to_string())).collect::<Vec<_>>();
+        let names = rows("('default', 'once/#', 0, 0, 1, #, 1)").join(",");
+        let records = rows("('default', 'once/#', #, 1, 'x')").join(",");
+        let keep = "('default', 'kept', 1, NULL, 'x')";
+        link.batch(&format!(
+            "INSERT INTO leasehold_names \
+              (namespace, name, created, updated, version, fence, forget_at) VALUES {names}; \
+             INSERT INTO leasehold_records \
+              (namespace, name, version, expires, value) VALUES {records}, {keep};"
+        ))
+        .await
+        .unwrap();
+        table.0.sweep().await.unwrap();
+        assert_eq!(one(link, "SELECT count(*) FROM leasehold_names").await, 0);
+        assert_eq!(one(link, "SELECT count(*) FROM leasehold_records").await, 1, "one stays");
+        let floor = one(link, "SELECT floor FROM leasehold_namespaces").await;
+        assert_eq!(floor, i64::try_from(MANY).unwrap() - 1, "no fence may come again");
+    }
+}
+
 #[tokio::test]
 async fn a_sweep_ends_what_the_dead_left_and_nothing_else() {
     for server in Server::each() {

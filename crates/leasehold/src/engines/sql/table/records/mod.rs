@@ -15,6 +15,7 @@ pub(super) use self::watch::{Watchers, Watching};
 use super::Inner;
 use super::page::{Page, int, key, span};
 use super::swap::{Tries, step};
+use super::sweep::{self, BROOM};
 use super::text::Text;
 use crate::claim::{Expect, LeaseId, Record, Store, Ticket};
 use crate::engine::records::{not_held, sum};
@@ -22,9 +23,6 @@ use crate::engine::state::{Answer, SessionId, Verb};
 use crate::engines::sql::link::{Reply, Row, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
-
-/// The most records that are ended at a time.
-const BROOM: i64 = 64;
 
 /// One row.
 #[derive(Debug)]
@@ -250,9 +248,10 @@ impl Inner {
 
     /// Removes some of the records that are over; says how many there were.
     pub(super) async fn end_records(&self) -> Result<usize> {
-        let mut count = 0;
+        let many = || vec![sweep::count(BROOM)];
+        let mut count = self.run(&self.records.unseen, many()).await?.affected as usize;
         for find in [&self.records.lapsed, &self.records.unbound] {
-            let reply = self.run(find, vec![BROOM.into()]).await?;
+            let reply = self.run(find, many()).await?;
             self.remove_all(&reply.rows).await?;
             count += reply.rows.len();
         }

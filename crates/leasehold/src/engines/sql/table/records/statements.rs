@@ -32,7 +32,9 @@ pub(in super::super) struct Statements {
     pub(in super::super) orphan: Text,
     /// 1 lease.
     pub(super) bound: Text,
-    /// 1 how many: those whose time is up, and those whose session is.
+    /// 1 how many: those whose time is up and whom nobody watches; those whose
+    /// time is up; those whose session is.
+    pub(super) unseen: Text,
     pub(super) lapsed: Text,
     pub(super) unbound: Text,
     /// 1 namespace, 2 first name, 3 the name before, 4 how many.
@@ -79,6 +81,12 @@ WITH made AS (LOG RETURNING 1) SELECT count(pg_notify(w.channel, $4::text)) FROM
  (SELECT DISTINCT 'leasehold_' || lpad(to_hex(client), 16, '0') AS channel FROM {watchers} \
   WHERE namespace = $1 AND expires > {now}) w WHERE EXISTS (SELECT 1 FROM made)";
 
+/// A record that nobody watches goes without a word: nobody has seen it since
+/// its time was up, and whoever begins to watch does not see it any more.
+const UNSEEN: &str = "\
+SELECT r.ctid FROM {records} r WHERE expires <= {now} AND namespace NOT IN \
+ (SELECT w.namespace FROM {watchers} w WHERE w.expires > {now}) LIMIT $1";
+
 impl Statements {
     pub(in super::super) fn new(ground: &Ground) -> Self {
         let text = |template: &str| Text::new(ground, template);
@@ -123,6 +131,12 @@ impl Statements {
             log_there: log(&format!("{LOG}{THERE}")),
             orphan: text("UPDATE {records} SET expires = 0, session = NULL WHERE bound = $1"),
             bound: text("SELECT namespace, name, version FROM {records} WHERE bound = $1"),
+            unseen: pick(
+                &format!(
+                    "DELETE FROM {{records}} WHERE ctid = ANY(ARRAY({UNSEEN} FOR UPDATE SKIP LOCKED))"
+                ),
+                &UNSEEN.replacen("SELECT r.ctid FROM {records} r", "DELETE FROM {records}", 1),
+            ),
             lapsed: text(
                 "SELECT namespace, name, version FROM {records} WHERE expires <= {now} LIMIT $1",
             ),
