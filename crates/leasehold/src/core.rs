@@ -243,6 +243,7 @@ impl Core {
 
     async fn release(&self, hold: &Hold, ending: Ending) -> Result<Released> {
         hold.turn().await;
+        let ending = if hold.owes_word() { Ending::cut_off() } else { ending };
         let released = self.engine.release(hold.ticket(), ending).await;
         hold.end_turn();
         released

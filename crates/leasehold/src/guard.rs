@@ -52,7 +52,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) const fn new(tenancy: Tenancy, client: Arc<Client>) -> Self {
+    pub(crate) fn new(tenancy: Tenancy, client: Arc<Client>) -> Self {
+        tenancy.hold.show();
         Self { tenancy, _client: client }
     }
 

@@ -104,6 +104,8 @@ struct Facts {
     ends: Moment,
     /// How many guards share it.
     shares: usize,
+    /// Whether it has come to its user.
+    is_seen: bool,
     /// When it was given back; never, for one that was not.
     given_back: Moment,
     /// Whether anyone has ever waited for a change: to wake nobody is not free.
@@ -138,6 +140,7 @@ impl Hold {
             told: terms.ttl,
             ends: Moment::NEVER,
             shares: 1,
+            is_seen: false,
             given_back: Moment::NEVER,
             is_watched: false,
         };
@@ -195,6 +198,24 @@ impl Hold {
 
     pub(crate) fn predecessor(&self) -> Predecessor {
         self.facts().predecessor
+    }
+
+    /// It has come to its user, who can see what became of the one before.
+    pub(crate) fn show(&self) {
+        self.facts().is_seen = true;
+    }
+
+    /// The engine has granted it when nobody waited any more.
+    pub(crate) fn granted_in_vain(&self, grant: &Grant) {
+        self.facts().predecessor = grant.predecessor;
+    }
+
+    /// Whether the holder before was cut off, and nobody has heard of it: then
+    /// the next one has to.
+    pub(crate) fn owes_word(&self) -> bool {
+        let facts = self.facts();
+        let unclean = matches!(facts.predecessor, Predecessor::Expired | Predecessor::Evicted);
+        unclean && !facts.is_seen
     }
 
     pub(crate) fn deadline(&self) -> Moment {
@@ -323,6 +344,7 @@ impl Hold {
             facts.ends = grant.sent_at.after(facts.ttl);
         }
         facts.confirm(grant.sent_at, grant.ttl, drift);
+        facts.predecessor = grant.predecessor;
         let now = self.clock.now();
         if now >= facts.deadline {
             return false;
@@ -337,6 +359,7 @@ impl Hold {
     pub(crate) fn handed_over(&self, fence: u64, predecessor: Predecessor) -> bool {
         let mut facts = self.facts();
         let now = self.clock.now();
+        facts.predecessor = predecessor;
         if facts.phase != Phase::Asked || now >= facts.deadline {
             return false;
         }

@@ -1,5 +1,6 @@
 //! What runs out, when, and what the next one hears.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use leasehold::engine::profile::Liveness;
@@ -34,6 +35,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(the_next_one_hears_how_the_last_one_ended)
             .over(&Recipe::WHOLE)
             .when(|p| p.predecessor),
+        check!(a_grant_that_nobody_saw_passes_on_what_it_would_have_heard).when(|p| p.predecessor),
         check!(without_a_memory_the_last_end_is_unknown).when(|p| !p.predecessor),
     ]
 }
@@ -181,6 +183,27 @@ async fn hold_at_least_does_not_close_for_longer(store: Store) -> Outcome {
     tokio::time::sleep(2 * SHORT).await;
     guard.release().await?;
     drop(free(&two.mutex("n")).await?);
+    Ok(())
+}
+
+/// Who drops its future has not heard that the holder before was cut off.
+async fn a_grant_that_nobody_saw_passes_on_what_it_would_have_heard(store: Store) -> Outcome {
+    let (one, two) = (store.open().await?, store.open().await?);
+    for _ in 0..5 {
+        fixed(&one).lock().await?.lost().await;
+        let asked = two.mutex("n");
+        let mut asking = Box::pin(asked.lock().into_future());
+        let first = std::future::poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx))).await;
+        drop(asking);
+        if first.is_ready() {
+            // This engine answers at once, and so it was heard.
+            continue;
+        }
+        let next = locked(&one.mutex("n")).await?;
+        let heard = next.predecessor();
+        ensure!(matches!(heard, Predecessor::Expired | Predecessor::Evicted), "{heard:?}");
+        next.release().await?;
+    }
     Ok(())
 }
 
