@@ -25,6 +25,8 @@ type Tested<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 /// Set, in the copy of this program that is killed, to where the server is and
 /// where to die.
 const ORDERS: &str = "LEASEHOLD_KIT_TRANSACT";
+/// No call that is refused takes this long.
+const BOUND: Duration = Duration::from_secs(60);
 const PAY: &str = "INSERT INTO payments VALUES ('key')";
 
 fn served() -> Tested<Server> {
@@ -197,6 +199,12 @@ async fn a_commit_whose_answer_is_lost_is_unknown_and_a_repeat_tells() -> Tested
     Ok(())
 }
 
+/// Whether no transaction is open that has an effect.
+async fn is_idle(client: &Client) -> Tested<bool> {
+    let idle = "SELECT pg_current_xact_id_if_assigned() IS NULL";
+    Ok(client.query_one(idle, &[]).await?.get(0))
+}
+
 /// Polls a future so often, and drops it.
 async fn cut_off<T>(future: impl Future<Output = T>, polls: u32) -> Option<T> {
     let mut future = pin!(future);
@@ -221,8 +229,7 @@ async fn a_future_that_is_dropped_anywhere_leaves_a_connection_as_good_as_new() 
         loop {
             let key = format!("{form:?} {polls}");
             let ended = cut_off(form.pay(&mut client, &key), polls).await;
-            let open = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL";
-            assert!(!client.query_one(open, &[]).await?.get::<_, bool>(0), "{key}");
+            assert!(is_idle(&client).await?, "{key}");
             assert_eq!(form.pay(&mut client, &key).await?.outcome, b"paid");
             keys += 1;
             assert_eq!(payments(&server)?, keys.to_string(), "{key}");
@@ -248,8 +255,10 @@ async fn work_that_fails_is_rolled_back_and_heard() -> Tested {
     for _ in 0..2 {
         let failed = once().transact(&mut client, "k", about, fails).await;
         assert!(matches!(failed, Err(OnceError::Failed(text)) if text == "no money"));
+        assert!(is_idle(&client).await?);
         let failed = once().transact_eagerly(&mut client, "k", about, fails).await;
         assert!(matches!(failed, Err(OnceError::Failed(text)) if text == "no money"));
+        assert!(is_idle(&client).await?);
     }
     // Work that does not hear what the database says.
     let deaf = async |tx: &Client| {
@@ -278,7 +287,8 @@ async fn one_that_is_busy_is_waited_for_as_long_as_told() -> Tested {
     };
     for busy in [Busy::Refuse, Busy::Wait(Duration::from_millis(20))] {
         let once = once().on_busy(busy);
-        let refused: Paid = once.transact(&mut second, "k", Fingerprint::none(), paid).await;
+        let asked = once.transact(&mut second, "k", Fingerprint::none(), paid);
+        let refused: Paid = tokio::time::timeout(BOUND, asked).await?;
         assert!(matches!(refused, Err(OnceError::Refused(Refusal::Running(_)))), "{refused:?}");
     }
     // It goes, and the one that waits works with the limits of its connection.
