@@ -97,6 +97,8 @@ sights! {
     lost(hold: &Hold, loss: &Loss);
     /// A held lease was `from` before and has another mode now.
     converted(hold: &Hold, from: Mode);
+    /// A request has failed several times, and is made again.
+    retrying(tries: u32, error: &Error);
     /// The connection to the engine has changed.
     connection(state: ConnectionState);
     /// A number of ids is below one that was handed out before: it was jumped.

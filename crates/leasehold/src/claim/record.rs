@@ -75,19 +75,23 @@ pub struct Store {
     /// A held lease: the new value goes when the lease ends, by release,
     /// expiry, eviction or the death of its holder.
     pub bound_to: Option<Ticket>,
+    /// It is only ever looked up by its name: an engine may leave it out of
+    /// lists, and tell no watcher of it. Only for values that have a `ttl`.
+    pub unlisted: bool,
 }
 
 impl Store {
     /// Writes `value`, whatever is there.
     #[must_use]
     pub const fn put(name: Name, value: Vec<u8>) -> Self {
-        Self { name, expect: Expect::Any, value: Some(value), ttl: None, bound_to: None }
+        let value = Some(value);
+        Self { name, expect: Expect::Any, value, ttl: None, bound_to: None, unlisted: false }
     }
 
     /// Deletes whatever is there.
     #[must_use]
     pub const fn delete(name: Name) -> Self {
-        Self { name, expect: Expect::Any, value: None, ttl: None, bound_to: None }
+        Self { name, expect: Expect::Any, value: None, ttl: None, bound_to: None, unlisted: false }
     }
 
     /// The same write, if this is what is there.
@@ -95,6 +99,12 @@ impl Store {
     pub const fn expecting(mut self, expect: Expect) -> Self {
         self.expect = expect;
         self
+    }
+
+    /// Whether an engine may leave it out of its lists.
+    #[must_use]
+    pub const fn is_unlisted(&self) -> bool {
+        self.unlisted && self.value.is_some() && self.ttl.is_some() && self.bound_to.is_none()
     }
 
     /// Refuses what no engine stores; engines call it first.

@@ -10,6 +10,7 @@ use crate::engine::{
     Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Observer;
 
 /// How often, and how long apart, to try again while an engine cannot be
 /// reached.
@@ -127,11 +128,13 @@ pub(crate) struct Retrying {
     engine: Arc<dyn Engine>,
     clock: Clock,
     policy: Retry,
+    observer: Arc<Observer>,
 }
 
 impl Retrying {
     pub(crate) fn new(engine: Arc<dyn Engine>, clock: Clock, policy: Retry) -> Self {
-        Self { engine, clock, policy }
+        let observer = Arc::new(Observer::new(engine.profile().scheme));
+        Self { engine, clock, policy, observer }
     }
 
     fn retry<T: Send + 'static>(
@@ -140,7 +143,7 @@ impl Retrying {
     ) -> BoxFuture<Result<T>> {
         let (clock, policy) = (self.clock.clone(), self.policy);
         let first = call(&*self.engine);
-        let engine = Arc::clone(&self.engine);
+        let (engine, observer) = (Arc::clone(&self.engine), Arc::clone(&self.observer));
         Box::pin(async move {
             let mut outcome = first.await;
             let start = clock.now();
@@ -149,13 +152,21 @@ impl Retrying {
                 && error.kind() == ErrorKind::Unavailable
                 && let Some(sleep) = policy.sleep(retry, clock.now().since(start))
             {
+                retry += 1;
+                if is_worth_a_word(retry) {
+                    observer.retrying(retry, error);
+                }
                 clock.sleep_until(clock.now().after(sleep)).await;
                 outcome = call(&*engine).await;
-                retry += 1;
             }
             outcome
         })
     }
+}
+
+/// The first failures are everyday; who fails for ever says so ever less often.
+const fn is_worth_a_word(tries: u32) -> bool {
+    tries >= 4 && tries.is_power_of_two()
 }
 
 impl Engine for Retrying {
@@ -229,6 +240,12 @@ mod tests {
         assert_eq!(Retry::until_elapsed(9 * MS, MS).sleep(100, 8 * MS), Some(MS));
         assert_eq!(Retry::until_elapsed(9 * MS, MS).sleep(0, 9 * MS), None);
         assert_eq!(Retry::forever(MS).sleep(u32::MAX - 1, Duration::MAX), Some(MS));
+    }
+
+    #[test]
+    fn who_fails_for_ever_does_not_fill_the_log() {
+        let told: Vec<_> = (0..1000).filter(|tries| is_worth_a_word(*tries)).collect();
+        assert_eq!(told, [4, 8, 16, 32, 64, 128, 256, 512]);
     }
 
     #[test]

@@ -148,6 +148,11 @@ impl Witness for Tracer {
         }
     }
 
+    fn retrying(&self, tries: u32, error: &Error) {
+        let engine = self.scheme;
+        tracing::warn!(target: TARGET, engine, tries, %error, "a request is made again");
+    }
+
     #[cfg(feature = "ids")]
     fn ids_went_back(&self, name: &Name, seen: u64, found: u64) {
         let engine = self.scheme;

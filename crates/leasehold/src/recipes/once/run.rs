@@ -118,6 +118,7 @@ impl<'a> Run<'a> {
     fn store_of(&self, entry: &Entry) -> Store {
         let mut store = Store::put(self.call.name.clone(), entry.encode());
         store.ttl = Some(self.call.keep.saturating_add(self.once.tombstone));
+        store.unlisted = true;
         store
     }
 

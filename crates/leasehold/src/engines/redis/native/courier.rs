@@ -4,7 +4,6 @@
 //! to fill. While one call is on its way the next one gathers, so the busier a
 //! client is the fewer calls it makes.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redis::Value;
@@ -43,7 +42,7 @@ pub(super) enum Desk {
     Leases,
     /// The script of records.
     Records,
-    /// No script: the verb is empty, and its one key is read.
+    /// No script: the verb is empty, and its key is read.
     Reading,
 }
 
@@ -61,6 +60,12 @@ struct Parcel {
     back: oneshot::Sender<Result<Answered>>,
 }
 
+impl Parcel {
+    const fn goes_to(&self) -> (Desk, &Shard) {
+        (self.desk, &self.shard)
+    }
+}
+
 /// Names, as a script packs them, of records whose lease has ended.
 pub(super) type Orphans = Vec<u8>;
 
@@ -76,12 +81,12 @@ impl Courier {
     pub(super) fn carry(
         &self,
         desk: Desk,
-        shard: &Shard,
+        shard: Shard,
         keys: Vec<Vec<u8>>,
         verb: Vec<u8>,
     ) -> impl Future<Output = Result<Answered>> + Send + use<> {
         let (back, answer) = oneshot::channel();
-        let sent = self.0.send(Parcel { desk, shard: shard.clone(), keys, verb, back });
+        let sent = self.0.send(Parcel { desk, shard, keys, verb, back });
         async move {
             sent.map_err(|_| closed())?;
             answer.await.unwrap_or_else(|_| Err(closed().unknown()))
@@ -119,15 +124,7 @@ async fn rounds(van: Van, mut parcels: UnboundedReceiver<Parcel>) {
 impl Van {
     /// One call for each script and shard.
     async fn deliver(&self, parcels: Vec<Parcel>) {
-        let mut bags: BTreeMap<(Desk, Shard), Vec<Parcel>> = BTreeMap::new();
-        let mut readings = Vec::new();
-        for parcel in parcels {
-            match parcel.desk {
-                Desk::Reading => readings.push(vec![parcel]),
-                desk => bags.entry((desk, parcel.shard.clone())).or_default().push(parcel),
-            }
-        }
-        let bags: Vec<_> = bags.into_values().chain(readings).collect();
+        let bags = bags(parcels);
         let replies = self.link.asks(bags.iter().map(|bag| request(bag)).collect()).await;
         for (bag, reply) in bags.into_iter().zip(replies) {
             match reply {
@@ -169,6 +166,19 @@ impl Van {
     }
 }
 
+/// Those for one desk and shard together, in the order they came.
+fn bags(mut parcels: Vec<Parcel>) -> Vec<Vec<Parcel>> {
+    parcels.sort_by(|one, other| one.goes_to().cmp(&other.goes_to()));
+    let mut bags: Vec<Vec<Parcel>> = Vec::new();
+    for parcel in parcels {
+        match bags.last_mut().filter(|bag| bag[0].goes_to() == parcel.goes_to()) {
+            Some(bag) => bag.push(parcel),
+            None => bags.push(vec![parcel]),
+        }
+    }
+    bags
+}
+
 /// An error in the middle of a call may be the fault of one verb. All verbs
 /// may be sent again: they know their lease ids.
 fn is_of_one(error: &Error) -> bool {
@@ -180,9 +190,11 @@ fn request(bag: &[Parcel]) -> Request {
     let (desk, shard) = (bag[0].desk, &bag[0].shard);
     let (script, mut keys, mut args) = match desk {
         Desk::Reading => {
-            let mut get = redis::cmd("GET");
-            get.arg(&bag[0].keys);
-            return Request::Command(get);
+            let mut read = redis::cmd("MGET");
+            bag.iter().for_each(|parcel| {
+                read.arg(&parcel.keys);
+            });
+            return Request::Command(read);
         }
         Desk::Leases => (
             &STEP,
@@ -207,12 +219,9 @@ fn publish(shard: &Shard) -> &'static str {
     if shard.is_spread() { "SPUBLISH" } else { "PUBLISH" }
 }
 
-/// One for each verb, and the orphans if there are any; what was read is alone.
+/// One for each verb, and the orphans if there are any.
 fn answers(value: Value, expected: usize) -> Result<Vec<Said>> {
-    let values = match value {
-        Value::Array(values) => values,
-        value => vec![value],
-    };
+    let Value::Array(values) = value else { return Err(garbled()) };
     let answers = values.into_iter().map(said).collect::<Result<Vec<_>>>()?;
     if answers.len() >= expected { Ok(answers) } else { Err(garbled()) }
 }

@@ -36,11 +36,11 @@ impl Ground {
     /// Neither a prefix nor a namespace has braces, so the server hashes what
     /// we put into them.
     fn numbered(&self, space: &Namespace, number: u8) -> Shard {
-        let prefix = &self.prefix;
+        let (prefix, space) = (&*self.prefix, space.as_str());
         let prefix = if self.spread {
             format!("{prefix}{{{space}/{number}}}:")
         } else {
-            format!("{prefix}{{{space}}}:")
+            [prefix, "{", space, "}:"].concat()
         };
         Shard { prefix: prefix.into(), database: self.database, spread: self.spread }
     }
@@ -60,19 +60,24 @@ impl Shard {
         self.spread
     }
 
+    /// Made for every verb: in one go, without the machinery of formats.
+    fn key(&self, kind: &str, name: &str) -> Vec<u8> {
+        [&*self.prefix, kind, name].concat().into_bytes()
+    }
+
     /// The last fence or version.
     pub(super) fn counter(&self) -> Vec<u8> {
-        format!("{}fence", self.prefix).into_bytes()
+        self.key("fence", "")
     }
 
     /// The names in use.
     pub(super) fn index(&self) -> Vec<u8> {
-        format!("{}index", self.prefix).into_bytes()
+        self.key("index", "")
     }
 
     /// The summary of a name.
     pub(super) fn summary(&self, name: &str) -> Vec<u8> {
-        format!("{}name:{name}", self.prefix).into_bytes()
+        self.key("name:", name)
     }
 
     /// How much of a summary key is not the name.
@@ -82,22 +87,22 @@ impl Shard {
 
     /// The queue, the readers and the permits of a name.
     pub(super) fn details(&self, name: &str) -> Vec<u8> {
-        format!("{}more:{name}", self.prefix).into_bytes()
+        self.key("more:", name)
     }
 
     /// A record.
     pub(super) fn record(&self, name: &str) -> Vec<u8> {
-        format!("{}record:{name}", self.prefix).into_bytes()
+        self.key("record:", name)
     }
 
     /// The names of all records.
     pub(super) fn records(&self) -> Vec<u8> {
-        format!("{}records", self.prefix).into_bytes()
+        self.key("records", "")
     }
 
     /// Which records end by themselves, and when.
     pub(super) fn lapses(&self) -> Vec<u8> {
-        format!("{}lapses", self.prefix).into_bytes()
+        self.key("lapses", "")
     }
 
     /// Where changes of records are told; channels know no databases.
@@ -107,7 +112,7 @@ impl Shard {
 
     /// Where a client is told of its grants.
     pub(super) fn channel(&self, client: &str) -> Vec<u8> {
-        format!("{}push:{client}", self.prefix).into_bytes()
+        self.key("push:", client)
     }
 }
 

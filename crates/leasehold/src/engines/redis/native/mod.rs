@@ -183,10 +183,20 @@ impl Inner {
         verb: Vec<u8>,
         more: Vec<Vec<u8>>,
     ) -> impl Future<Output = Result<Answered>> + Send + use<> {
-        let shard = self.shard(name);
+        self.ask_at(self.shard(name), name, verb, more)
+    }
+
+    /// The same, of a name whose shard is known.
+    fn ask_at(
+        &self,
+        shard: Shard,
+        name: &Name,
+        verb: Vec<u8>,
+        more: Vec<Vec<u8>>,
+    ) -> impl Future<Output = Result<Answered>> + Send + use<> {
         let mut keys = vec![shard.summary(name.as_str()), shard.details(name.as_str())];
         keys.extend(more);
-        self.courier.carry(Desk::Leases, &shard, keys, verb)
+        self.courier.carry(Desk::Leases, shard, keys, verb)
     }
 
     /// Listens before the first claim that could be told of anything.
@@ -223,7 +233,7 @@ impl Inner {
         }
         let record = claim.load.then(|| shard.record(name.as_str()));
         let verb = verb::acquire(claim, &channel, spins);
-        self.ask_with(name, verb, Vec::from_iter(record)).await
+        self.ask_at(shard, name, verb, Vec::from_iter(record)).await
     }
 
     async fn acquire(&self, mut claim: Claim) -> Result<Verdict> {

@@ -43,6 +43,11 @@ impl Packer {
         self
     }
 
+    pub(super) fn flag(mut self, flag: bool) -> Self {
+        self.0.push(0xc2 | u8::from(flag));
+        self
+    }
+
     /// `false`.
     pub(super) fn nothing(mut self) -> Self {
         self.0.push(0xc2);

@@ -5,6 +5,7 @@
 //! what has outlived its lease, and no script touches keys it was not given.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::courier::Desk;
 use super::look::texts;
@@ -22,6 +23,8 @@ use crate::name::Name;
 
 /// How often a write begins anew because the value changed under it.
 const TRIES: usize = 1000;
+/// When a record is looked at again whose end is not known.
+const UNTOLD: Duration = Duration::from_secs(60);
 /// How many names of an index are looked at in one go.
 const STRIDE: usize = 100;
 
@@ -29,7 +32,7 @@ impl Inner {
     async fn file(&self, name: &Name, verb: Vec<u8>) -> Result<Answer> {
         let shard = self.shard(name);
         let keys = vec![shard.record(name.as_str())];
-        let answered = self.courier.carry(Desk::Records, &shard, keys, verb).await?;
+        let answered = self.courier.carry(Desk::Records, shard, keys, verb).await?;
         sheet::answer(answered.said.packed()?)
     }
 
@@ -37,7 +40,7 @@ impl Inner {
     async fn read(&self, name: &Name) -> Result<Option<Sheet>> {
         let shard = self.shard(name);
         let keys = vec![shard.record(name.as_str())];
-        match self.courier.carry(Desk::Reading, &shard, keys, Vec::new()).await?.said {
+        match self.courier.carry(Desk::Reading, shard, keys, Vec::new()).await?.said {
             Said::Nothing => Ok(None),
             said => sheet::stored(said.packed()?).map(Some),
         }
@@ -81,7 +84,8 @@ impl Inner {
                     None => sheet::delete(name.as_str(), record.version),
                 }
             }
-            Some(Sheet { lease: None, .. }) => return Ok(()),
+            // It was written anew, and not listed: nobody told when it ends.
+            Some(Sheet { lease: None, .. }) => sheet::keep(name.as_str(), millis(UNTOLD)),
         };
         self.file(name, verb).await.map(drop)
     }
@@ -156,7 +160,10 @@ impl Inner {
                            nothing; in a cluster it has the name of the lease";
             return Err(Error::new(ErrorKind::Unsupported, message).with("record", &store.name));
         }
-        Ok(vec![shard.record(text), shard.records(), shard.lapses()])
+        Ok(match verb::filed(ending) {
+            Some(_) => vec![shard.record(text)],
+            None => vec![shard.record(text), shard.records(), shard.lapses()],
+        })
     }
 
     async fn list(&self, scope: Scope, page: Page) -> Result<RecordListing> {

@@ -36,10 +36,10 @@ pub(super) fn store(store: &Store, looked: u64, left: u64) -> Vec<u8> {
         Expect::Version(version) => (2, version),
     };
     let bond = store.bound_to.as_ref().filter(|_| store.value.is_some());
-    let verb = Packer::default().array(10).bytes("s").bytes(store.name.as_str()).number(expected);
+    let verb = Packer::default().array(11).bytes("s").bytes(store.name.as_str()).number(expected);
     let verb = verb.number(version).number(looked).maybe(store.value.as_ref());
     let verb = verb.number(store.ttl.map_or(0, millis));
-    bonded(verb, bond).number(left).done()
+    bonded(verb, bond).number(left).flag(store.is_unlisted()).done()
 }
 
 fn bonded(verb: Packer, bond: Option<&Ticket>) -> Packer {

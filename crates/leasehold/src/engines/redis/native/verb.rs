@@ -72,13 +72,8 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     if closed == 0 && !ending.cut_off && store.is_none() {
         return Packer::plain(b'U', &[]).raw(&id(lease)).done();
     }
-    if let (Some(store), 0, false) = (store, closed, ending.cut_off) {
-        return Packer::plain(b'S', &[store.ttl.map_or(0, millis)])
-            .raw(&id(lease))
-            .array(2)
-            .bytes(store.name.as_str())
-            .maybe(store.value.as_ref())
-            .done();
+    if let Some((value, ttl)) = filed(ending) {
+        return Packer::plain(b'S', &[millis(ttl)]).raw(&id(lease)).bytes(value).done();
     }
     general(if store.is_some() { 5 } else { 2 }, 7)
         .bytes("u")
@@ -89,6 +84,13 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
         .maybe(store.and_then(|store| store.value.as_ref()))
         .number(store.and_then(|store| store.ttl).map_or(0, millis))
         .done()
+}
+
+/// What a release stores and nobody lists, if that is all it does.
+pub(super) fn filed(ending: &Ending) -> Option<(&[u8], Duration)> {
+    let store = ending.store.as_ref()?;
+    let alone = ending.keep_closed.is_none() && !ending.cut_off && store.is_unlisted();
+    store.value.as_deref().zip(store.ttl).filter(|_| alone)
 }
 
 /// A verb that the quick part of the script does not know: how many keys it

@@ -32,6 +32,14 @@ local function put_value(key, channel, name, value, ttl, lease, id)
   return version
 end
 
+-- Writes a value, packed already, that nobody lists or watches.
+local function file(key, value, ttl)
+  local version = draw()
+  local packed = '\148\207' .. struct.pack('>I8', version) .. value .. '\194\194'
+  redis.call('SET', key, packed, 'PX', ttl)
+  return version
+end
+
 -- Writes or deletes a record. `keys` are its own, the index of records, and what
 -- ends by itself. The lease that it goes with has so much time left.
 local function write(keys, channel, name, value, ttl, lease, id, left)
@@ -42,7 +50,7 @@ local function write(keys, channel, name, value, ttl, lease, id, left)
     redis.call('ZREM', keys[3], name)
     return version
   end
-  redis.call('ZADD', keys[2], 0, name)
+  redis.call('ZADD', keys[2], '0', name)
   if ttl > 0 or lease then
     redis.call('ZADD', keys[3], now + min(ttl > 0 and ttl or left, left or ttl), name)
   else

@@ -42,13 +42,14 @@ end
 local verbs = {}
 
 -- { 's', name, expected (0 anything, 1 nothing, 2 this version), version, looked,
---   value (or false), ttl (or 0), lease (or false), id (or false), left }
+--   value (or false), ttl (or 0), lease (or false), id (or false), left, unlisted }
 verbs['s'] = function(verb)
   local expected, record = verb[3], verb[3] ~= 0 and load()
   if expected ~= 0 and not settled(record, verb[5]) then return found(record, LOOK) end
   local holds = expected == 0 or (expected == 1 and not record)
     or (expected == 2 and record and record[VERSION] == verb[4])
   if not holds then return found(record, CONFLICT) end
+  if verb[11] then return { STORED, file(key, pack(verb[6]), tostring(verb[7])) } end
   local keys = { key, INDEX, LAPSES }
   return { STORED, write(keys, CHANGES, verb[2], verb[6], verb[7], verb[8], verb[9], verb[10]) }
 end

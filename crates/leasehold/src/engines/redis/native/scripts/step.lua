@@ -35,22 +35,21 @@ end
 
 local function stored(text)
   if not text then return { false, 0, 0, 0, false, 0, 0, 0, false, 0 } end
-  return byte(text) == 80 and held(text) or unpacked(text)
+  return byte(text) == P and held(text) or unpacked(text)
 end
 
 local function asked(text)
   local kind = byte(text)
-  if kind == 65 or kind == 76 or kind == 70 then
+  if kind == A or kind == L or kind == F then
     local verb = plain(text, 2)
-    verb[12] = kind == 65 and 0 or kind == 76 and 1 or 2
+    verb[12] = kind == A and 0 or kind == L and 1 or 2
     return verb
   end
-  if kind == 83 then
-    local more = unpacked(sub(text, 26))
-    return { 'u', sub(text, 10, 25), 0, 0, more[1], more[2], (numbers('>I8', text, 2)) }
+  if kind == S then
+    return { 'u', sub(text, 10, 25), 0, 0, false, sub(text, 26), span_of(text), true }
   end
-  if kind == 82 then return { 'r', sub(text, 10), (numbers('>I8', text, 2)) } end
-  if kind == 85 then return { 'u', sub(text, 2), 0, 0, false, false, 0 } end
+  if kind == R then return { 'r', sub(text, 10), (numbers('>I8', text, 2)) } end
+  if kind == U then return { 'u', sub(text, 2), 0, 0, false, false, 0 } end
   return unpacked(sub(text, 2))
 end
 
@@ -392,16 +391,22 @@ verbs['r'] = function(verb)
   return { QUEUED, seat[EXPIRES] - now }
 end
 
--- { 'u', id, keep_closed, cut_off, record (or false), value (or false), ttl }
+-- { 'u', id, keep_closed, cut_off, record (or false), value (or false), ttl,
+--   whether the value is unlisted, and packed }
 verbs['u'] = function(verb)
   local seat = holder(verb[2])
-  local record = verb[5] and { take_key(), take_key(), take_key() }
+  local record = (verb[5] or verb[8]) and { take_key() }
+  if verb[5] then record[2], record[3] = take_key(), take_key() end
   if not seat then
     seat = waiter(verb[2])
     if seat then leave(seat) end
     return seat and { DONE } or { GONE }
   end
-  if record then write(record, ARGV[3], verb[5], verb[6], verb[7]) end
+  if verb[8] then
+    file(record[1], verb[6], verb[7])
+  elseif record then
+    write(record, ARGV[3], verb[5], verb[6], verb[7])
+  end
   local cut_off = verb[4] == 1
   local closed = max(cut_off and seat[DELAY] or 0, verb[3])
   remove_holder(seat)
