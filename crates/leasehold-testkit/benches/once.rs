@@ -299,12 +299,16 @@ async fn paying(url: &str, clients: u32, count: u32, way: Way, round: u32) -> Ou
         tokio::spawn(async move { drop(driver.await) });
         connected.push(client);
     }
-    // What a connection prepares it prepares once.
+    // What a connection prepares it prepares once, and PostgreSQL plans it anew for
+    // the first five times.
     let once = Locks::memory().once("pay");
     let mut ready = Vec::new();
     for (n, mut client) in connected.into_iter().enumerate() {
         let effect = client.prepare(EFFECT).await?;
-        pay(&mut client, &once, &effect, way, format!("{clients} {n} {round} first")).await?;
+        for m in 0..6 {
+            let key = format!("{clients} {n} {round} first {m}");
+            pay(&mut client, &once, &effect, way, key).await?;
+        }
         ready.push((client, effect));
     }
     let start = Instant::now();
