@@ -111,6 +111,19 @@ pub(crate) fn prepare() -> Done {
     PEERS.iter().try_for_each(|peer| each(peer).map_err(|why| format!("{}: {why}", peer.name)))
 }
 
+/// Builds the peer that is a crate. It asks for a newer Rust than it needs.
+pub(crate) fn idempotent() -> Done {
+    let folder = root().join("interop/idempotent");
+    let out = root().join("target/interop/idempotent");
+    let mut build = cargo();
+    build.args(["build", "--release", "--locked", "--ignore-rust-version", "--target-dir"]);
+    match build.arg(out).current_dir(folder).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("idempotent cannot be built ({status})")),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
+    }
+}
+
 fn order(args: &[String]) -> Result<Order, String> {
     let (flags, names): (Vec<_>, Vec<_>) = args.iter().partition(|arg| arg.starts_with("--"));
     let has = |flag: &str| flags.iter().any(|it| *it == flag);

@@ -44,7 +44,8 @@ const CHORES: [Chore; 6] = [
         help: "what a lock costs, as ratios within one run;\n           \
                --peers measures other clients beside it, on one Redis;\n           \
                --databases measures PostgreSQL and MariaDB;\n           \
-               --consensus measures ZooKeeper and etcd",
+               --consensus measures ZooKeeper and etcd;\n           \
+               --once measures idempotency keys, beside the crate idempotent",
         run: bench,
     },
     Chore {
@@ -89,6 +90,15 @@ fn bench(args: &[String]) -> Done {
     if name == "redis" {
         interop::prepare()?;
     }
+    call_bench(name)?;
+    if name == "once" {
+        interop::idempotent()?;
+        call_bench("once_peer")?;
+    }
+    Ok(())
+}
+
+fn call_bench(name: &str) -> Done {
     match cargo().args(["bench", "--package", "leasehold-testkit", "--bench", name]).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the benches failed ({status})")),

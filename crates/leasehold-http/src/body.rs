@@ -22,6 +22,13 @@ impl<B> Rest<B> {
     }
 }
 
+impl<B: Body> Rest<B> {
+    /// Whether nothing was read before, and nothing is left.
+    fn is_over(&self) -> bool {
+        self.read.is_empty() && self.body.is_end_stream()
+    }
+}
+
 /// What reading a body came to.
 #[derive(Debug)]
 pub(crate) enum Whole<B> {
@@ -38,8 +45,14 @@ pub(crate) async fn read<B: Body>(body: B, most: usize) -> Result<Whole<B>, B::E
     while let Some(frame) = rest.body.frame().await {
         let frame = frame?.map_data(|mut data| data.copy_to_bytes(data.remaining()));
         let more = frame.data_ref().map(Bytes::len);
-        rest.read.push_back(frame);
         size += more.unwrap_or(0);
+        let frame = match frame.into_data() {
+            // Most bodies are one piece.
+            Ok(data) if size <= most && rest.is_over() => return Ok(Whole::Whole(data)),
+            Ok(data) => Frame::data(data),
+            Err(other) => other,
+        };
+        rest.read.push_back(frame);
         if size > most || more.is_none() {
             return Ok(Whole::Longer(rest));
         }
@@ -77,7 +90,7 @@ impl<B: Body> Body for Rest<B> {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.read.is_empty() && self.body.is_end_stream()
+        self.is_over()
     }
 
     fn size_hint(&self) -> SizeHint {

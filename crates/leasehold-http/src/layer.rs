@@ -9,7 +9,7 @@ use leasehold::once::{Busy, Fields, Once};
 use tower_layer::Layer;
 
 use crate::policy::{Policy, Spelling};
-use crate::service::Idempotency;
+use crate::service::{Idempotency, Route};
 
 /// Requests that carry an `Idempotency-Key` run once.
 ///
@@ -44,6 +44,14 @@ impl IdempotencyLayer {
     #[must_use]
     pub fn stripe(once: Once) -> Self {
         Self::new(once, Policy::stripe())
+    }
+
+    /// As the second Stripe API has it: a success is never repeated; what failed,
+    /// even with a 500, is run again under the same key, and the client gets the
+    /// new response. The handler must be able to go on where it broke off.
+    #[must_use]
+    pub fn stripe_v2(once: Once) -> Self {
+        Self::new(once, Policy::stripe_v2())
     }
 
     /// Only successes are recorded; everything else may be tried again.
@@ -130,12 +138,12 @@ impl IdempotencyLayer {
     #[must_use]
     pub fn wait(mut self, limit: Duration) -> Self {
         self.once = self.once.on_busy(Busy::Wait(limit));
-        self.policy.patience += limit;
+        self.policy.wait = limit;
         self
     }
 
-    /// How long the engine may take before it counts as away: 1 s unless set.
-    /// Choose it before [`IdempotencyLayer::wait`].
+    /// How long the engine may take before it counts as away: 1 s unless set. A
+    /// response that is ready waits for its record no longer than that either.
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.policy.patience = patience;
@@ -155,6 +163,7 @@ impl<S> Layer<S> for IdempotencyLayer {
     type Service = Idempotency<S>;
 
     fn layer(&self, inner: S) -> Idempotency<S> {
-        Idempotency::new(inner, self.once.clone(), Arc::new(self.policy.clone()))
+        let (once, policy) = (self.once.clone(), self.policy.clone());
+        Idempotency::new(inner, Arc::new(Route { once, policy }))
     }
 }

@@ -33,6 +33,7 @@
 mod body;
 mod header;
 mod layer;
+mod outlive;
 mod policy;
 mod problem;
 mod saved;

@@ -33,7 +33,9 @@ pub(crate) struct Policy {
     pub(crate) headers: Vec<HeaderName>,
     pub(crate) max_request: usize,
     pub(crate) max_response: usize,
-    /// How long the engine may take to say whether the request is new.
+    /// How long to wait for the first request with the same key.
+    pub(crate) wait: Duration,
+    /// How much longer the engine may take to say whether the request is new.
     pub(crate) patience: Duration,
     pub(crate) fail_open: bool,
 }
@@ -58,6 +60,7 @@ impl Policy {
             headers: kept_headers(),
             max_request: 1024 * 1024,
             max_response: 256 * 1024,
+            wait: Duration::ZERO,
             patience: Duration::from_secs(1),
             fail_open: false,
         }
@@ -73,6 +76,11 @@ impl Policy {
             records: Arc::new(move |status| !refused.contains(&status.as_u16())),
             ..Self::draft()
         }
+    }
+
+    /// What failed is run again under the same key.
+    pub(crate) fn stripe_v2() -> Self {
+        Self { records: Self::two_xx_only().records, ..Self::stripe() }
     }
 
     /// Only what succeeded is recorded; all else may be tried again.

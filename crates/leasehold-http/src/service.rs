@@ -11,10 +11,12 @@ use http::{HeaderValue, Request, Response, header};
 use http_body::Body;
 use http_body_util::{Either, Full};
 use leasehold::once::{Done, Fingerprint, Kept, Once, OnceError, Refusal, Turn};
+use tokio::sync::Notify;
 use tower_service::Service;
 
 use crate::body::{Rest, Whole, read};
 use crate::header::{self as key_header, REPLAYED, REPLAYED_AGE, Said};
+use crate::outlive::Outlive;
 use crate::policy::Policy;
 use crate::problem::Problem;
 use crate::saved::Saved;
@@ -28,13 +30,19 @@ pub type Reply<R> = Either<Full<Bytes>, Rest<R>>;
 #[derive(Clone, Debug)]
 pub struct Idempotency<S> {
     inner: S,
-    once: Once,
-    policy: Arc<Policy>,
+    route: Arc<Route>,
+}
+
+/// What all requests of a route share.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) once: Once,
+    pub(crate) policy: Policy,
 }
 
 impl<S> Idempotency<S> {
-    pub(crate) const fn new(inner: S, once: Once, policy: Arc<Policy>) -> Self {
-        Self { inner, once, policy }
+    pub(crate) const fn new(inner: S, route: Arc<Route>) -> Self {
+        Self { inner, route }
     }
 }
 
@@ -62,7 +70,7 @@ where
         // The one that is ready goes with the request.
         let another = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, another);
-        let policy = &self.policy;
+        let policy = &self.route.policy;
         let said = if policy.methods.contains(request.method()) {
             key_header::read(request.headers(), policy.spelling)
         } else {
@@ -70,8 +78,7 @@ where
         };
         let problem = match said {
             Said::Key(key) => {
-                let (once, policy) = (self.once.clone(), Arc::clone(policy));
-                return Box::pin(keyed(inner, once, policy, key, request));
+                return Box::pin(keyed(inner, Arc::clone(&self.route), key, request));
             }
             Said::Wrong(why) => Problem::bad(why),
             Said::Nothing if policy.required && policy.methods.contains(request.method()) => {
@@ -105,17 +112,15 @@ fn take<T>(slot: &Slot<T>) -> Option<T> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Why a run has no outcome to record.
-enum Stop<E, R> {
-    /// The service failed.
-    Failed(E),
-    /// Its response is not one to record.
-    Pass(Response<Reply<R>>),
+/// Why a run has no outcome to record; what it has come to is in its slot.
+enum Stop {
+    /// The service failed, or its response is not one to record.
+    Pass,
     /// The caller did not wait for it to begin.
     GaveUp,
 }
 
-impl<E, R> fmt::Display for Stop<E, R> {
+impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the response is not recorded")
     }
@@ -123,8 +128,7 @@ impl<E, R> fmt::Display for Stop<E, R> {
 
 async fn keyed<S, B, R>(
     inner: S,
-    once: Once,
-    policy: Arc<Policy>,
+    route: Arc<Route>,
     key: String,
     request: Request<B>,
 ) -> Result<Response<Reply<R>>, S::Error>
@@ -139,6 +143,7 @@ where
     R::Data: Send,
     R::Error: Send,
 {
+    let policy = &route.policy;
     let (parts, body) = request.into_parts();
     let body = match read(body, policy.max_request).await {
         Ok(Whole::Whole(body)) => body,
@@ -148,9 +153,9 @@ where
     let caller = (policy.caller)(&parts);
     // The length first, so that no two pairs are written the same way.
     let key = format!("{}:{caller}{key}", caller.len());
-    let about = fingerprint(&policy, &parts, &body);
+    let about = fingerprint(policy, &parts, &body);
     let work = slot(Some((inner, Request::from_parts(parts, B::from(body)))));
-    let run = Run { once, policy, first: slot(None), work };
+    let run = Run { route, answer: Arc::default(), work };
     run.finish(key, about).await
 }
 
@@ -164,17 +169,45 @@ fn fingerprint(policy: &Policy, parts: &Parts, body: &[u8]) -> Fingerprint {
     Fingerprint::of_bytes(format!("{} {target} {meant:?}", parts.method).as_bytes())
 }
 
-/// One request with a key.
-struct Run<S, B, R> {
-    once: Once,
-    policy: Arc<Policy>,
-    /// The service and the request, until one of them has begun or given up.
-    work: Slot<(S, Request<B>)>,
-    /// The response of this very run, with all its headers.
-    first: Slot<Response<Reply<R>>>,
+/// What the service made of a request, with all its headers.
+struct Answer<E, R> {
+    given: Slot<Result<Response<Reply<R>>, E>>,
+    there: Notify,
 }
 
-type Ended<S, B, R> = Result<Done, OnceError<Stop<<S as Service<Request<B>>>::Error, R>>>;
+impl<E, R> Default for Answer<E, R> {
+    fn default() -> Self {
+        Self { given: slot(None), there: Notify::new() }
+    }
+}
+
+impl<E, R> Answer<E, R> {
+    /// If the turn is over, another may be at it by now: then it is not for us to
+    /// say which answer counts, and nobody hurries.
+    fn give(&self, turn: &Turn, response: Result<Response<Reply<R>>, E>) {
+        *self.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
+        if turn.check().is_ok() {
+            self.there.notify_one();
+        }
+    }
+
+    fn take(&self) -> Result<Response<Reply<R>>, E> {
+        take(&self.given).unwrap_or_else(|| Ok(told(Problem::broken())))
+    }
+}
+
+/// One request with a key.
+struct Run<S, B, R>
+where
+    S: Service<Request<B>>,
+{
+    route: Arc<Route>,
+    /// The service and the request, until one of them has begun or given up.
+    work: Slot<(S, Request<B>)>,
+    answer: Arc<Answer<S::Error, R>>,
+}
+
+type Ended = Result<Done, OnceError<Stop>>;
 
 impl<S, B, R> Run<S, B, R>
 where
@@ -186,82 +219,93 @@ where
     R::Data: Send,
     R::Error: Send,
 {
-    /// The work is a task of its own: it goes on if the client hangs up.
-    #[expect(clippy::disallowed_methods, reason = "handlers run where the service does")]
+    /// The work goes on if the client hangs up.
     async fn finish(self, key: String, about: Fingerprint) -> Result<Response<Reply<R>>, S::Error> {
-        let (once, policy) = (self.once.clone(), Arc::clone(&self.policy));
-        let (work, first) = (Arc::clone(&self.work), Arc::clone(&self.first));
-        let mut task = tokio::spawn(async move {
-            let run = async move |turn| carry_out(&work, &first, &policy, turn).await;
-            once.run(key, about, run).await
+        let route = Arc::clone(&self.route);
+        let (work, answer) = (Arc::clone(&self.work), Arc::clone(&self.answer));
+        let mut run = Outlive::new(async move {
+            let policy = &route.policy;
+            let run = async |turn| carry_out(&work, &answer, policy, turn).await;
+            route.once.run(key, about, run).await
         });
         let ended = tokio::select! {
             biased;
-            ended = &mut task => ended,
-            () = tokio::time::sleep(self.policy.patience) => match take(&self.work) {
-                Some(work) => return self.without(Some(work)).await,
-                // It has begun, and takes as long as it takes.
-                None => task.await,
-            },
+            ended = &mut run => ended,
+            work = self.given_up() => return self.without(Some(work)).await,
+            () = self.held_back() => return self.answer.take(),
         };
-        match ended {
-            Ok(ended) => self.conclude(ended).await,
-            Err(died) => match died.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Ok(told(Problem::away())),
-            },
+        self.conclude(ended).await
+    }
+
+    /// Resolves with the work if that has not begun when the time is up; never,
+    /// once it has begun: it takes as long as it takes.
+    #[expect(clippy::disallowed_methods, reason = "a service waits where it runs")]
+    async fn given_up(&self) -> (S, Request<B>) {
+        let begun = self.work.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        if !begun {
+            let policy = &self.route.policy;
+            tokio::time::sleep(policy.wait + policy.patience).await;
+            if let Some(work) = take(&self.work) {
+                return work;
+            }
         }
+        std::future::pending().await
+    }
+
+    /// Resolves when the answer has waited for its record for too long: the
+    /// engine is away, and learns of it later, if it can.
+    #[expect(clippy::disallowed_methods, reason = "a service waits where it runs")]
+    async fn held_back(&self) {
+        self.answer.there.notified().await;
+        tokio::time::sleep(self.route.policy.patience).await;
     }
 
     /// The engine is away: runs unprotected, if that was chosen.
     async fn without(&self, work: Option<(S, Request<B>)>) -> Result<Response<Reply<R>>, S::Error> {
-        match work.filter(|_| self.policy.fail_open) {
+        match work.filter(|_| self.route.policy.fail_open) {
             Some((mut inner, request)) => Ok(inner.call(request).await?.map(passed)),
             None => Ok(told(Problem::away())),
         }
     }
 
-    async fn conclude(&self, ended: Ended<S, B, R>) -> Result<Response<Reply<R>>, S::Error> {
+    async fn conclude(&self, ended: Ended) -> Result<Response<Reply<R>>, S::Error> {
         match ended {
             Ok(done) if done.replayed => Ok(replayed(done)),
-            Ok(_) => Ok(self.own()),
+            Ok(_) | Err(OnceError::Failed(_)) => self.answer.take(),
             // Another may have run it too: what was recorded is the answer.
             Err(OnceError::Unrecorded { cause, .. }) if cause.is_lost() => {
                 Ok(told(Problem::away()))
             }
-            Err(OnceError::Unrecorded { .. }) => Ok(self.own()),
-            Err(OnceError::Failed(Stop::Failed(error))) => Err(error),
-            Err(OnceError::Failed(Stop::Pass(response))) => Ok(response),
+            Err(OnceError::Unrecorded { .. }) => self.answer.take(),
             Err(OnceError::Refused(Refusal::Engine(_))) => self.without(take(&self.work)).await,
             Err(OnceError::Refused(refusal)) => {
-                Ok(told(Problem::of(&refusal, self.policy.mismatch)))
+                Ok(told(Problem::of(&refusal, self.route.policy.mismatch)))
             }
             Err(_) => Ok(told(Problem::away())),
         }
-    }
-
-    fn own(&self) -> Response<Reply<R>> {
-        take(&self.first).unwrap_or_else(|| told(Problem::broken()))
     }
 }
 
 /// Runs the service, and reads its response as far as it is to be kept.
 async fn carry_out<S, B, R>(
     work: &Slot<(S, Request<B>)>,
-    first: &Slot<Response<Reply<R>>>,
+    answer: &Answer<S::Error, R>,
     policy: &Policy,
     turn: Turn,
-) -> Result<Kept, Stop<S::Error, R>>
+) -> Result<Kept, Stop>
 where
     S: Service<Request<B>, Response = Response<R>>,
     R: Body,
 {
     let Some((mut inner, mut request)) = take(work) else { return Err(Stop::GaveUp) };
-    request.extensions_mut().insert(turn);
-    let response = inner.call(request).await.map_err(Stop::Failed)?;
-    if !(policy.records)(response.status()) {
-        return Err(Stop::Pass(response.map(passed)));
-    }
+    request.extensions_mut().insert(turn.clone());
+    let response = match inner.call(request).await {
+        Ok(response) if (policy.records)(response.status()) => response,
+        other => {
+            answer.give(&turn, other.map(|response| response.map(passed)));
+            return Err(Stop::Pass);
+        }
+    };
     let (parts, body) = response.into_parts();
     let (kept, body) = match read(body, policy.max_response).await {
         Ok(Whole::Whole(body)) => {
@@ -272,7 +316,7 @@ where
         // It was done, and nobody will know more about it.
         Err(_) => return Ok(Kept::nothing()),
     };
-    *first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Response::from_parts(parts, body));
+    answer.give(&turn, Ok(Response::from_parts(parts, body)));
     Ok(kept)
 }
 

@@ -16,6 +16,7 @@
 //! | [`peer`] | a client of another language, or ours, as a process |
 //! | [`twist`] | an engine with one thing changed |
 //! | [`mutants`] | engines that are wrong on purpose, for the suite to find out |
+//! | [`place`] | one server of each engine, side by side |
 //! | [`narrow`] | which engines this run was told to test |
 //!
 //! Nothing here stands in for a server, and nothing is skipped in silence.
@@ -36,6 +37,7 @@ pub mod links;
 pub mod mutants;
 pub mod narrow;
 pub mod peer;
+pub mod place;
 pub mod proxy;
 pub mod register;
 pub mod server;

@@ -61,6 +61,8 @@ pub enum Way {
 pub struct Flow {
     /// Arrived on the other side.
     pub passed: u64,
+    /// Arrived in so many pieces: as many as were sent, if one at a time.
+    pub pieces: u64,
     /// Never arrived: lost in a black hole, or beyond a cut or reset.
     pub lost: u64,
     /// Were delayed (and are counted again when they pass).
@@ -428,7 +430,10 @@ impl<'a> Pump<'a> {
             return Err(self.lose(size, End::Closed));
         }
         self.passed += size;
-        self.shared.count_flow(self.way, |flow| flow.passed += size);
+        self.shared.count_flow(self.way, |flow| {
+            flow.passed += size;
+            flow.pieces += 1;
+        });
         Ok(())
     }
 

@@ -16,10 +16,10 @@ use std::thread;
 use std::time::Duration;
 
 use leasehold::once::{Busy, Crash, Fingerprint, Once, OnceError, Refusal, Turn};
-use leasehold_testkit::{Register, Server, narrow};
+use leasehold_testkit::Register;
+use leasehold_testkit::place::{Place, Tested};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 
 /// Set, to its orders, in the copies of this program that run.
 const ORDERS: &str = "LEASEHOLD_KIT_ONCE";
@@ -27,8 +27,6 @@ const NAME: &str = "a_process_that_runs_as_ordered";
 /// For leases that nobody is left to release; no engine takes much less.
 const SHORT: Duration = Duration::from_secs(1);
 const LONG: Duration = Duration::from_secs(120);
-
-type Tested<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 /// Where a process ends itself, as `kill -9` would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,65 +187,18 @@ impl Drop for Process {
     }
 }
 
-type Start = fn() -> Tested<Engine>;
-
-/// An engine that several processes share.
-struct Engine {
-    url: String,
-    folder: TempDir,
-    _server: Option<Server>,
-}
-
-impl Engine {
-    /// Runs a test on each of those chosen, side by side: they mostly wait.
-    fn each(test: fn(&Self) -> Tested) -> Tested {
-        let chosen = narrow::chosen();
-        let meant = |name: &str| chosen.as_ref().is_none_or(|it| it.iter().any(|it| it == name));
-        let starts: [(&str, Start); 6] = [
-            ("sqlite", Self::file),
-            ("redis", || Self::served(Server::redis()?)),
-            ("postgres", || Self::served(Server::postgres()?)),
-            ("mysql", || Self::served(Server::mariadb()?)),
-            ("etcd", || Self::served(Server::etcd()?)),
-            ("zookeeper", || Self::served(Server::zookeeper()?)),
-        ];
-        let run =
-            |start: Start| start().and_then(|engine| test(&engine)).map_err(|why| why.to_string());
-        thread::scope(|scope| {
-            let meant = starts.into_iter().filter(|(name, _)| meant(name));
-            let running: Vec<_> =
-                meant.map(|(name, start)| (name, scope.spawn(move || run(start)))).collect();
-            for (name, test) in running {
-                let ended = test.join().map_err(|_| format!("{name}: see above"))?;
-                ended.map_err(|why| format!("{name}: {why}"))?;
-            }
-            Ok(())
-        })
-    }
-
-    fn file() -> Tested<Self> {
-        let folder = TempDir::new()?;
-        let url = format!("sqlite:{}", folder.path().join("locks.db").display());
-        Ok(Self { url, folder, _server: None })
-    }
-
-    fn served(server: Server) -> Tested<Self> {
-        Ok(Self { url: server.url(), folder: TempDir::new()?, _server: Some(server) })
-    }
-
-    fn orders(&self, key: &str) -> Orders {
-        let file = |kind: &str| self.folder.path().join(format!("{kind}-{key}"));
-        Orders {
-            url: self.url.clone(),
-            key: key.into(),
-            lease: SHORT,
-            at_most_once: false,
-            tasks: 1,
-            die: Point::Never,
-            told: false,
-            effects: file("effects"),
-            register: file("register"),
-        }
+fn orders(place: &Place, key: &str) -> Orders {
+    let file = |kind: &str| place.scratch(format!("{kind}-{key}"));
+    Orders {
+        url: place.url().into(),
+        key: key.into(),
+        lease: SHORT,
+        at_most_once: false,
+        tasks: 1,
+        die: Point::Never,
+        told: false,
+        effects: file("effects"),
+        register: file("register"),
     }
 }
 
@@ -257,18 +208,37 @@ fn effects(path: &Path) -> Vec<String> {
     text.split_inclusive('\n').filter(|it| it.ends_with('\n')).map(str::to_owned).collect()
 }
 
-/// How often each fault is made; more by hand.
+/// How often each fault is made: once, or as often as `LEASEHOLD_ROUNDS` says.
 fn rounds() -> u32 {
     env::var("LEASEHOLD_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
 }
 
-#[test]
-fn of_a_thousand_racers_in_four_processes_one_runs_and_all_say_the_same() -> Tested {
-    Engine::each(race)
+/// Makes every round, a few side by side: they mostly wait for leases to end.
+fn each_round(place: &Place, what: &str, round: impl Fn(u32) -> Tested + Sync) -> Tested {
+    const LANES: u32 = 8;
+    let lane = |first: u32| {
+        let mut mine = (first..rounds()).step_by(LANES as usize);
+        mine.try_for_each(&round).map_err(|why| why.to_string())
+    };
+    let ended: Vec<_> = thread::scope(|scope| {
+        let lanes: Vec<_> = (0..LANES).map(|n| scope.spawn(move || lane(n))).collect();
+        lanes.into_iter().map(thread::ScopedJoinHandle::join).collect()
+    });
+    for lane in ended {
+        lane.map_err(|_| "see above")??;
+    }
+    // For whoever wants to see it: `--nocapture`.
+    let _ = writeln!(std::io::stderr(), "{}: {} rounds of {what}", place.engine(), rounds());
+    Ok(())
 }
 
-fn race(engine: &Engine) -> Tested {
-    let orders = Orders { tasks: 250, lease: LONG, ..engine.orders("race") };
+#[test]
+fn of_a_thousand_racers_in_four_processes_one_runs_and_all_say_the_same() -> Tested {
+    Place::each(race)
+}
+
+fn race(place: &Place) -> Tested {
+    let orders = Orders { tasks: 250, lease: LONG, ..orders(place, "race") };
     let racers = (0..4).map(|_| Process::start(&orders)).collect::<Tested<Vec<_>>>()?;
     let (mut ran, mut outcomes) = (0, Vec::new());
     for mut racer in racers {
@@ -278,7 +248,7 @@ fn race(engine: &Engine) -> Tested {
             outcomes.push(outcome.to_owned());
         }
     }
-    assert_eq!((ran, outcomes.len()), (1, 1000), "{}", engine.url);
+    assert_eq!((ran, outcomes.len()), (1, 1000), "{}", place.url());
     assert!(outcomes.iter().all(|it| *it == outcomes[0] && it.starts_with("outcome")));
     assert_eq!(effects(&orders.effects).len(), 1);
     Ok(())
@@ -286,18 +256,22 @@ fn race(engine: &Engine) -> Tested {
 
 #[test]
 fn a_process_that_is_killed_anywhere_is_followed_by_one_that_knows() -> Tested {
-    Engine::each(killed)
+    Place::each(killed)
 }
 
-fn killed(engine: &Engine) -> Tested {
-    for (round, point) in (0..rounds()).flat_map(|n| POINTS.map(|point| (n, point))) {
-        let first = Orders { die: point, ..engine.orders(&format!("rerun-{point:?}-{round}")) };
+fn killed(place: &Place) -> Tested {
+    each_round(place, "kills", |round| killed_in(place, round))
+}
+
+fn killed_in(place: &Place, round: u32) -> Tested {
+    for point in POINTS {
+        let first = Orders { die: point, ..orders(place, &format!("rerun-{point:?}-{round}")) };
         // It dies before it can say anything.
         assert_eq!(Process::start(&first)?.line()?, None, "{point:?}");
         let second = Orders { die: Point::Never, ..first.clone() };
         let said = Process::start(&second)?.line()?.ok_or("nothing said")?;
         let whole = effects(&first.effects);
-        let where_ = format!("{} {point:?}: {said}, {whole:?}", engine.url);
+        let where_ = format!("{} {point:?}: {said}, {whole:?}", place.url());
         match point {
             Point::AfterRecord => assert!(said.starts_with("replayed"), "{where_}"),
             Point::BeforeClaim => assert!(said.ends_with("took over false"), "{where_}"),
@@ -316,19 +290,23 @@ fn killed(engine: &Engine) -> Tested {
 
 #[test]
 fn at_most_once_there_are_never_two_effects() -> Tested {
-    Engine::each(killed_at_most_once)
+    Place::each(killed_at_most_once)
 }
 
-fn killed_at_most_once(engine: &Engine) -> Tested {
-    for (round, point) in (0..rounds()).flat_map(|n| POINTS.map(|point| (n, point))) {
-        let orders = engine.orders(&format!("most-{point:?}-{round}"));
+fn killed_at_most_once(place: &Place) -> Tested {
+    each_round(place, "kills, at most once", |round| killed_at_most_once_in(place, round))
+}
+
+fn killed_at_most_once_in(place: &Place, round: u32) -> Tested {
+    for point in POINTS {
+        let orders = orders(place, &format!("most-{point:?}-{round}"));
         let first = Orders { die: point, at_most_once: true, ..orders };
         assert_eq!(Process::start(&first)?.line()?, None, "{point:?}");
         for _ in 0..2 {
             let next = Orders { die: Point::Never, ..first.clone() };
             let said = Process::start(&next)?.line()?.ok_or("nothing said")?;
             let whole = effects(&first.effects);
-            let where_ = format!("{} {point:?}: {said}, {whole:?}", engine.url);
+            let where_ = format!("{} {point:?}: {said}, {whole:?}", place.url());
             let known = match point {
                 Point::BeforeClaim | Point::AfterRecord => said.contains("outcome"),
                 _ => said == "unknown",
@@ -343,35 +321,37 @@ fn killed_at_most_once(engine: &Engine) -> Tested {
 /// what it writes is refused.
 #[test]
 fn a_process_that_stood_still_changes_nothing_when_it_wakes() -> Tested {
-    Engine::each(stood_still)
+    Place::each(stood_still)
 }
 
-fn stood_still(engine: &Engine) -> Tested {
-    for round in 0..rounds() {
-        let first = Orders { told: true, ..engine.orders(&format!("stop-{round}")) };
-        let mut slow = Process::start(&first)?;
-        let begun = slow.line()?.ok_or("nothing said")?;
-        let fence: u64 = begun.strip_prefix("begun ").ok_or("not begun")?.parse()?;
-        slow.signal(Signal::STOP)?;
-        let mut quick = Process::start(&first)?;
-        let after: u64 =
-            quick.line()?.ok_or("no line")?.strip_prefix("begun ").ok_or("not begun")?.parse()?;
-        assert!(after > fence, "{after} after {fence}");
-        quick.hears.take().ok_or("deaf")?.write_all(b"go\n")?;
-        assert_eq!(quick.line()?.as_deref(), Some("accepted"));
-        let said = quick.line()?.ok_or("no outcome")?;
-        assert_eq!(said, format!("ran outcome of {after} took over true"));
-        slow.hears.take().ok_or("deaf")?.write_all(b"go\n")?;
-        slow.signal(Signal::CONT)?;
-        let (mut last, mut accepted) = (String::new(), false);
-        while let Some(line) = slow.line()? {
-            accepted |= line == "accepted";
-            last = line;
-        }
-        assert!(last == "lost" && !accepted, "{}: {last}", engine.url);
-        let next = Orders { told: false, ..first };
-        let again = Process::start(&next)?.line()?.ok_or("nothing said")?;
-        assert_eq!(again, format!("replayed outcome of {after} took over true"));
+fn stood_still(place: &Place) -> Tested {
+    each_round(place, "stops", |round| stood_still_in(place, round))
+}
+
+fn stood_still_in(place: &Place, round: u32) -> Tested {
+    let first = Orders { told: true, ..orders(place, &format!("stop-{round}")) };
+    let mut slow = Process::start(&first)?;
+    let begun = slow.line()?.ok_or("nothing said")?;
+    let fence: u64 = begun.strip_prefix("begun ").ok_or("not begun")?.parse()?;
+    slow.signal(Signal::STOP)?;
+    let mut quick = Process::start(&first)?;
+    let after: u64 =
+        quick.line()?.ok_or("no line")?.strip_prefix("begun ").ok_or("not begun")?.parse()?;
+    assert!(after > fence, "{after} after {fence}");
+    quick.hears.take().ok_or("deaf")?.write_all(b"go\n")?;
+    assert_eq!(quick.line()?.as_deref(), Some("accepted"));
+    let said = quick.line()?.ok_or("no outcome")?;
+    assert_eq!(said, format!("ran outcome of {after} took over true"));
+    slow.hears.take().ok_or("deaf")?.write_all(b"go\n")?;
+    slow.signal(Signal::CONT)?;
+    let (mut last, mut accepted) = (String::new(), false);
+    while let Some(line) = slow.line()? {
+        accepted |= line == "accepted";
+        last = line;
     }
+    assert!(last == "lost" && !accepted, "{}: {last}", place.url());
+    let next = Orders { told: false, ..first };
+    let again = Process::start(&next)?.line()?.ok_or("nothing said")?;
+    assert_eq!(again, format!("replayed outcome of {after} took over true"));
     Ok(())
 }

@@ -129,6 +129,22 @@ async fn an_engine_that_comes_back_in_time_is_asked_until_it_does() {
     assert_eq!(failing.asked(), 4);
 }
 
+static TOLD: AtomicU32 = AtomicU32::new(0);
+
+#[tokio::test]
+async fn who_fails_again_and_again_is_heard_of_ever_less_often() {
+    let failing = Failing::new(20, ErrorKind::Unavailable, Outcome::NotApplied);
+    let below = Locks::memory();
+    let twisted = Twisted::around(below.engine(), failing.clone());
+    let layer = Retrying::new(twisted, Clock::System, Retry::forever(MS));
+    let layer = layer.telling(|_, tries, error| {
+        assert!(error.to_string().contains("on purpose"), "{error}");
+        TOLD.fetch_add(tries, Ordering::SeqCst);
+    });
+    layer.acquire(claim(&below)).await.unwrap();
+    assert_eq!(TOLD.load(Ordering::SeqCst), 4 + 8 + 16);
+}
+
 #[tokio::test]
 async fn every_policy_gives_up_when_it_says() {
     for (policy, asked) in [

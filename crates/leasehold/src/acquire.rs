@@ -1,5 +1,8 @@
 //! From a request to a lease: the only waiting loop.
 
+mod start;
+mod wish;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +12,17 @@ use crate::claim::{
 };
 use crate::clock::{Clock, Moment};
 use crate::core::Core;
-use crate::engine::Profile;
+use crate::engine::{BoxFuture, Profile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::{Hold, Terms};
 use crate::name::Name;
-use crate::observe::Asked;
 use crate::parcel::Parcel;
+
+pub(crate) use start::{Begun, Start, begin};
+
+use start::First;
+use wish::Wish;
 
 /// The shortest pause between two looks at a busy name.
 const BREATH: Duration = Duration::from_millis(1);
@@ -76,6 +83,12 @@ impl Request {
         }
     }
 
+    /// Whether it stands in line with those of this process. An owner's claims
+    /// do so in any case, or it would wait for itself.
+    const fn is_gated(&self) -> bool {
+        !self.fair || self.reentrant
+    }
+
     fn claim(&self, ticket: Ticket, stance: Stance) -> Claim {
         let mut claim = Claim::new(ticket, self.owner.clone(), self.terms.ttl);
         claim.lock_delay = self.terms.lock_delay;
@@ -119,11 +132,12 @@ impl Tenancy {
     }
 
     /// Nothing was granted and nothing is left behind; this record is all it has.
-    fn found(&mut self, record: Record) {
+    fn found(mut self, record: Record) -> Self {
         self.hold.give_back();
         self.core.schedule.forget(&self.hold);
         self.spent = true;
         self.loaded = Some(Some(record));
+        self
     }
 }
 
@@ -144,20 +158,30 @@ pub(crate) enum Delivery {
     TakenBack,
 }
 
-/// Carries out a request and puts what came of it into the parcel.
-pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parcel<Delivery>>) {
+/// Carries out a request, from where it has come to, and puts what came of it
+/// into the parcel.
+pub(crate) async fn deliver(
+    core: Arc<Core>,
+    request: Request,
+    begun: Option<Box<Begun>>,
+    parcel: Arc<Parcel<Delivery>>,
+) {
     // The last handle waits for what a dropped future leaves to be done.
     let _counted = core.errands.begin();
     let since = || request.effort.since(&core.clock);
-    let asked = core.observer.asked(&request.name, request.mode, since);
-    let seeker = Seeker { core: &core, request: &request, parcel: &parcel, asked: &asked };
-    let mut sought = asked.around(seeker.seek()).await;
+    let (asked, first) = match begun.map(|begun| *begun) {
+        Some(Begun { asked, first }) => (asked, Some(first)),
+        None => (core.observer.asked(&request.name, request.mode, since), None),
+    };
+    let wish = Wish { core: &core, request: &request, asked: &asked };
+    let seeker = Seeker { wish, parcel: &parcel };
+    let mut sought = asked.around(seeker.seek(first)).await;
     if let (Ok(Some(_)), Err(closed)) = (&sought, core.check_open()) {
         sought = Err(closed);
     }
-    let granted = matches!(sought, Ok(Some(_)));
+    let fetched = parcel.is_awaited_here() || !matches!(sought, Ok(Some(_)));
     parcel.put(Delivery::Done(sought));
-    if !granted {
+    if fetched {
         return;
     }
     // A future that is not polled must not keep the name from everyone else.
@@ -177,58 +201,40 @@ pub(crate) async fn deliver(core: Arc<Core>, request: Request, parcel: Arc<Parce
 }
 
 struct Seeker<'a> {
-    core: &'a Arc<Core>,
-    request: &'a Request,
+    wish: Wish<'a>,
     parcel: &'a Parcel<Delivery>,
-    asked: &'a Asked,
+}
+
+impl<'a> std::ops::Deref for Seeker<'a> {
+    type Target = Wish<'a>;
+
+    fn deref(&self) -> &Wish<'a> {
+        &self.wish
+    }
 }
 
 impl Seeker<'_> {
-    async fn seek(&self) -> Result<Option<Tenancy>> {
+    async fn seek(&self, first: Option<First>) -> Result<Option<Tenancy>> {
         self.request.check(self.core.engine.profile())?;
         match self.request.effort {
-            Effort::Try => self.try_once().await,
+            Effort::Try => Ok(self.try_and_see(first).await?.ok()),
             Effort::Attempts { count, every, until, .. } => {
                 self.try_often(count, every, until).await.map(Some)
             }
-            Effort::Wait { until, .. } => self.wait(until).await.map(Some),
+            Effort::Wait { until, .. } => self.wait(until, first).await.map(Some),
         }
-    }
-
-    /// One more share in what the owner already holds.
-    fn reenter(&self) -> Result<Option<Tenancy>> {
-        let (request, core) = (self.request, self.core);
-        let countable = !matches!(request.mode, Mode::Permits { .. });
-        let found = (request.reentrant && countable)
-            .then(|| core.owners.find(request.owner.id, &request.name));
-        let Some(hold) = found.flatten() else { return Ok(None) };
-        let tenancy = Tenancy { core: Arc::clone(core), hold, spent: false, loaded: None };
-        let held = tenancy.hold.mode();
-        if !held.covers(request.mode) {
-            return Err(self.placed_error(Error::invalid(format!(
-                "the owner holds this name for {held} and cannot enter it again for {}",
-                request.mode
-            ))));
-        }
-        if tenancy.hold.raise_ttl(request.terms.ttl) {
-            core.schedule.keep_now(&tenancy.hold);
-        }
-        core.observer.reentered(self.asked, &tenancy.hold);
-        Ok(Some(tenancy))
     }
 
     /// One claim that leaves nothing behind if it is not granted.
-    async fn try_once(&self) -> Result<Option<Tenancy>> {
-        Ok(self.try_and_see().await?.ok())
-    }
-
-    async fn try_and_see(&self) -> Result<Result<Tenancy, Busy>> {
-        if let Some(tenancy) = self.reenter()? {
+    async fn try_and_see(&self, mut first: Option<First>) -> Result<Result<Tenancy, Busy>> {
+        if first.is_none()
+            && let Some(tenancy) = self.reenter()?
+        {
             return Ok(Ok(tenancy));
         }
         for _ in 0..LATE_GRANTS {
-            let mut tenancy = Tenancy::new(self.core, self.request);
-            match self.ask(&tenancy, Stance::Try, Moment::NEVER).await? {
+            let (mut tenancy, answer) = self.take_up(&mut first);
+            match self.ask(&tenancy, answer, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
                     if tenancy.granted(grant, self.request.load) {
                         self.core.schedule.keep(&tenancy.hold);
@@ -237,8 +243,7 @@ impl Seeker<'_> {
                     }
                 }
                 Verdict::Busy(Busy { found: Some(record), .. }) => {
-                    tenancy.found(record);
-                    return Ok(Ok(tenancy));
+                    return Ok(Ok(tenancy.found(record)));
                 }
                 Verdict::Busy(busy) => {
                     // Nothing to release: a try leaves nothing behind.
@@ -256,7 +261,7 @@ impl Seeker<'_> {
             if attempt > 0 {
                 self.rest_until(self.core.clock.now().after(every).min(until)).await?;
             }
-            match self.try_and_see().await? {
+            match self.try_and_see(None).await? {
                 Ok(tenancy) => return Ok(tenancy),
                 Err(busy) => holder = busy.holder,
             }
@@ -267,33 +272,33 @@ impl Seeker<'_> {
         Err(self.timed_out(holder.as_ref()))
     }
 
-    async fn wait(&self, until: Moment) -> Result<Tenancy> {
-        if let Some(tenancy) = self.reenter()? {
-            return Ok(tenancy);
+    /// The ticket of the first claim with what to wait for, or a fresh one.
+    fn take_up(&self, first: &mut Option<First>) -> (Tenancy, Option<Answer>) {
+        match first.take() {
+            Some(First { tenancy, answer, .. }) => (tenancy, Some(answer)),
+            None => (Tenancy::new(self.core, self.request), None),
         }
-        // An owner's claims pass the gate one by one, or it would wait for itself.
-        let gated = !self.request.fair || self.request.reentrant;
-        let pass = if gated { Some(self.pass(until).await?) } else { None };
-        if let Some(tenancy) = self.reenter()? {
-            return Ok(tenancy);
+    }
+
+    async fn wait(&self, until: Moment, mut first: Option<First>) -> Result<Tenancy> {
+        let mut pass = first.as_mut().and_then(|first| first.pass.take());
+        if first.is_none() {
+            if let Some(tenancy) = self.reenter()? {
+                return Ok(tenancy);
+            }
+            pass = if self.request.is_gated() { Some(self.pass(until).await?) } else { None };
+            if let Some(tenancy) = self.reenter()? {
+                return Ok(tenancy);
+            }
         }
         for _ in 0..LATE_GRANTS {
-            let mut tenancy = Tenancy::new(self.core, self.request);
-            if self.wait_with(&mut tenancy, until, pass.as_ref()).await? {
+            let (tenancy, answer) = self.take_up(&mut first);
+            if let Some(tenancy) = self.wait_with(tenancy, answer, until, pass.as_ref()).await? {
                 self.moved_in(&tenancy);
                 return Ok(tenancy);
             }
         }
         Err(self.too_slow())
-    }
-
-    /// The engine has granted it, or has said why there is no need to.
-    fn moved_in(&self, tenancy: &Tenancy) {
-        if tenancy.spent {
-            return;
-        }
-        self.core.owners.enter(&tenancy.hold);
-        self.core.observer.granted(self.asked, &tenancy.hold);
     }
 
     /// The turn to ask, among the tasks of this process.
@@ -309,26 +314,27 @@ impl Seeker<'_> {
         }
     }
 
-    /// Claims and waits, again and again with the same ticket; false if it was
+    /// Claims and waits, again and again with the same ticket; `None` if it was
     /// granted too late to be of use. A record that was found ends it as well.
     async fn wait_with(
         &self,
-        tenancy: &mut Tenancy,
+        mut tenancy: Tenancy,
+        mut answer: Option<Answer>,
         until: Moment,
         pass: Option<&Pass>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Tenancy>> {
         let (core, hold) = (self.core, &Arc::clone(&tenancy.hold));
         loop {
-            let busy = match self.ask(tenancy, Stance::Wait { until }, until).await? {
+            let stance = Stance::Wait { until };
+            let busy = match self.ask(&tenancy, answer.take(), stance, until).await? {
                 Verdict::Busy(Busy { found: Some(record), .. }) => {
-                    tenancy.found(record);
-                    return Ok(true);
+                    return Ok(Some(tenancy.found(record)));
                 }
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
                     let ours = tenancy.granted(grant, self.request.load);
                     core.schedule.keep(hold);
-                    return Ok(ours);
+                    return Ok(ours.then_some(tenancy));
                 }
             };
             if let Some(pass) = pass {
@@ -345,7 +351,7 @@ impl Seeker<'_> {
                 // Its place was confirmed a third of a ttl ago at most, so the
                 // next renewal is soon enough: a hand-over costs two requests.
                 core.schedule.keep(hold);
-                return Ok(true);
+                return Ok(Some(tenancy));
             }
             if core.clock.now() >= until {
                 return Err(self.timed_out(busy.holder.as_ref()));
@@ -363,14 +369,25 @@ impl Seeker<'_> {
         }
     }
 
-    /// Sends one claim. It is never cut short: when the time is up the request
-    /// is finished apart, and the release that follows waits for it.
-    async fn ask(&self, tenancy: &Tenancy, stance: Stance, until: Moment) -> Result<Verdict> {
-        self.core.check_open()?;
+    /// Sends one claim, unless it has left already. It is never cut short: when
+    /// the time is up the request is finished apart, and the release that
+    /// follows waits for it.
+    async fn ask(
+        &self,
+        tenancy: &Tenancy,
+        answer: Option<Answer>,
+        stance: Stance,
+        until: Moment,
+    ) -> Result<Verdict> {
         let hold = &tenancy.hold;
-        hold.turn().await;
-        let claim = self.request.claim(hold.ticket(), stance);
-        let mut asked = self.core.engine.acquire(claim);
+        let mut asked = match answer {
+            Some(answer) => answer,
+            None => {
+                self.core.check_open()?;
+                hold.turn().await;
+                self.core.engine.acquire(self.request.claim(hold.ticket(), stance))
+            }
+        };
         self.parcel.set_asking(true);
         let verdict = tokio::select! {
             biased;
@@ -415,10 +432,6 @@ impl Seeker<'_> {
         }
     }
 
-    fn placed_error(&self, error: Error) -> Error {
-        error.with("engine", self.core.engine.profile().scheme).with("name", &self.request.name)
-    }
-
     fn timed_out(&self, holder: Option<&Holder>) -> Error {
         match holder {
             Some(holder) => self.waited_for(&format!("held by {holder}")),
@@ -440,6 +453,9 @@ impl Seeker<'_> {
         self.placed_error(Error::new(ErrorKind::Unavailable, text))
     }
 }
+
+/// What an engine answers to a claim that has left.
+type Answer = BoxFuture<Result<Verdict>>;
 
 /// The user has dropped the future; nobody will read this.
 fn abandoned() -> Error {

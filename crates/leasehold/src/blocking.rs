@@ -22,6 +22,9 @@
 //! }
 //! ```
 //!
+//! Handles of `once` and `ids` are the same for both: their calls that wait have
+//! a twin here, such as `once.blocking_run(..)` and `ids.blocking_next()`.
+//!
 //! # Inside an async runtime
 //!
 //! A call that blocks is refused there with `Invalid`: it would stop every other
@@ -56,6 +59,8 @@ mod guard;
 mod ids;
 mod locks;
 mod mutex;
+#[cfg(feature = "once")]
+mod once;
 mod patience;
 mod rwlock;
 mod semaphore;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::engine::Engine;
+use crate::engine::profile::Reach;
 use crate::error::Result;
 use crate::home::Home;
 use crate::keeper;
@@ -20,23 +21,35 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub(crate) struct Client {
     pub(crate) core: Arc<Core>,
     home: Arc<Home>,
+    /// Whether the engine is in this process.
+    is_local: bool,
 }
 
 impl Client {
     pub(crate) fn start(engine: Arc<dyn Engine>, clock: Clock) -> Result<Self> {
         let home = Home::find()?;
-        let events = engine.events();
+        let (events, is_local) = (engine.events(), engine.profile().reach == Reach::Process);
         let engine = Arc::new(Guardrail(engine));
         let core = Arc::new(Core::new(engine, clock, home.handle().clone()));
         home.handle().spawn(keeper::run(Arc::clone(&core)));
         home.handle().spawn(keeper::listen(Arc::clone(&core), events));
-        Ok(Self { core, home })
+        Ok(Self { core, home, is_local })
     }
 
-    /// Refuses to go on after a fork or a shutdown.
+    /// Refuses to go on after a fork or a shutdown. What an engine in this
+    /// process answers at once needs no home; to ask for the process would cost
+    /// a good part of it. A copy of such an engine is one of its own, and its
+    /// leases end after their ttl, because nobody there renews them.
     pub(crate) fn check(&self) -> Result<()> {
-        self.home.check_pid()?;
+        if !self.is_local {
+            self.check_home()?;
+        }
         self.core.check_open()
+    }
+
+    /// Refuses to leave anything to a home that a fork has left behind.
+    pub(crate) fn check_home(&self) -> Result<()> {
+        self.home.check_pid()
     }
 }
 

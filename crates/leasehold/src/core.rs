@@ -7,16 +7,16 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::claim::{Ending, Released};
+use crate::claim::{Ending, Released, Store};
 use crate::clock::{Clock, Moment};
 use crate::connection::{ConnectionEvents, ConnectionState};
-use crate::engine::{Engine, Loss};
+use crate::engine::{BoxFuture, Engine, Loss};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::hold::{Before, Hold};
 use crate::observe::Observer;
 use crate::owners::Owners;
-use crate::parcel::{Errand, run_apart};
+use crate::parcel::{Errand, at_once, here, run_apart};
 use crate::schedule::Schedule;
 
 /// The pause between two tries to release what could not be released.
@@ -127,23 +127,67 @@ impl Core {
     }
 
     /// Gives a hold back and says what was found; one that is shared goes on.
-    pub(crate) async fn end(self: Arc<Self>, hold: Arc<Hold>) -> Result<Released> {
+    pub(crate) async fn end(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<Released> {
         if !hold.unshare() {
             return Ok(if hold.is_held() { Released::Released } else { Released::AlreadyLost });
         }
-        self.end_as(hold, |ending| ending).await
+        self.end_storing(hold, None).await
     }
 
-    /// Gives a hold back in another way than usual.
-    pub(crate) async fn end_as(
+    /// Gives a hold back, and leaves a record if there is one to leave. What has
+    /// to wait is an errand: it is carried out even if this future is dropped.
+    pub(crate) async fn end_storing(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        store: Option<&Store>,
+    ) -> Result<Released> {
+        let Some(keep_closed) = self.let_go(hold).map(|ending| ending.keep_closed) else {
+            return Ok(Released::AlreadyLost);
+        };
+        let ending = || Ending { keep_closed, cut_off: false, store: store.cloned() };
+        let mut under_way = None;
+        if hold.try_turn() {
+            let ask = || self.engine.release(hold.ticket(), ending());
+            match here(|cx| at_once(&self.home, cx, ask)).await {
+                Ok(released) => return self.ended(hold, ending, released),
+                Err(answer) => under_way = Some(answer),
+            }
+        }
+        let rest = Arc::clone(self).rest_of_end(Arc::clone(hold), ending(), under_way);
+        Errand::of(self.home.clone(), rest).await
+    }
+
+    /// The rest of a release that has to wait, for its turn or for its answer.
+    fn rest_of_end(
         self: Arc<Self>,
         hold: Arc<Hold>,
-        how: impl FnOnce(Ending) -> Ending + Send,
+        ending: Ending,
+        under_way: Option<BoxFuture<Result<Released>>>,
+    ) -> impl Future<Output = Result<Released>> + Send + 'static {
+        let counted = self.errands.begin();
+        async move {
+            let _counted = counted;
+            let released = match under_way {
+                Some(answer) => answer.await,
+                None => {
+                    hold.turn().await;
+                    self.engine.release(hold.ticket(), ending.clone()).await
+                }
+            };
+            self.ended(&hold, || ending, released)
+        }
+    }
+
+    /// Takes in the answer to a release; one that failed is tried again.
+    fn ended(
+        self: &Arc<Self>,
+        hold: &Arc<Hold>,
+        ending: impl FnOnce() -> Ending,
+        released: Result<Released>,
     ) -> Result<Released> {
-        let Some(ending) = self.let_go(&hold).map(how) else { return Ok(Released::AlreadyLost) };
-        let released = self.release(&hold, ending.clone()).await;
+        hold.end_turn();
         if released.is_err() {
-            self.spawn_release(hold, ending);
+            self.spawn_release(Arc::clone(hold), ending());
         }
         released
     }

@@ -5,16 +5,17 @@
 //! answer, so the next one already waits at the engine while the first holds:
 //! a hand-over costs two requests, however many wait, and processes take turns.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
 use crate::claim::Holder;
-use crate::name::Name;
+use crate::name::{Name, NameMap};
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate(Arc<Mutex<HashMap<Name, Line>>>);
+pub(crate) struct Gate(Arc<Mutex<NameMap<Line>>>);
 
 /// Those who want one name: the first is asking and not in `waiting`.
 #[derive(Debug, Default)]
@@ -33,6 +34,15 @@ impl Gate {
             // Senders are never dropped unsent while the line exists.
             Err(_) => self.pass(name),
         }
+    }
+
+    /// The turn to ask, if nobody is before us.
+    pub(crate) fn try_enter(&self, name: &Name) -> Option<Pass> {
+        match self.lines().entry(name.clone()) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(line) => drop(line.insert(Line::default())),
+        }
+        Some(self.pass(name))
     }
 
     /// Who held the name when someone of this process last asked.
@@ -58,9 +68,9 @@ impl Gate {
     fn call_next(&self, name: &Name) {
         loop {
             let mut lines = self.lines();
-            let Some(line) = lines.get_mut(name) else { return };
-            let Some(next) = line.waiting.pop_front() else {
-                lines.remove(name);
+            let Entry::Occupied(mut line) = lines.entry(name.clone()) else { return };
+            let Some(next) = line.get_mut().waiting.pop_front() else {
+                line.remove();
                 return;
             };
             drop(lines);
@@ -73,7 +83,7 @@ impl Gate {
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Name, Line>> {
+    fn lines(&self) -> MutexGuard<'_, NameMap<Line>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

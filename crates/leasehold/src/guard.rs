@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::acquire::Tenancy;
 #[cfg(feature = "records")]
 use crate::claim::Ticket;
-#[cfg(feature = "once")]
-use crate::claim::{Ending, Record, Store};
 use crate::claim::{Mode, Predecessor, Released, Renewal};
+#[cfg(feature = "once")]
+use crate::claim::{Record, Store};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::core::Core;
@@ -240,15 +240,7 @@ impl Guard {
     /// The lease is given back even if the future is dropped.
     pub async fn release(mut self) -> Result<Released> {
         self.tenancy.spent = true;
-        let core = Arc::clone(&self.tenancy.core);
-        let hold = Arc::clone(self.hold());
-        let home = core.home.clone();
-        let counted = core.errands.begin();
-        let released = async move {
-            let _counted = counted;
-            core.end(hold).await
-        };
-        Errand::of(home, released).await
+        self.tenancy.core.end(self.hold()).await
     }
 
     /// Releases, and takes it for an error if there was nothing to release:
@@ -264,16 +256,9 @@ impl Guard {
     /// Gives the lease back and leaves a record, in one request, if the lease is
     /// still ours. One that cannot be reached is tried again in the background.
     #[cfg(feature = "once")]
-    pub(crate) async fn release_storing(mut self, store: Store) -> Result<Released> {
+    pub(crate) async fn release_storing(mut self, store: &Store) -> Result<Released> {
         self.tenancy.spent = true;
-        let (core, hold) = (Arc::clone(&self.tenancy.core), Arc::clone(self.hold()));
-        let home = core.home.clone();
-        let counted = core.errands.begin();
-        let released = async move {
-            let _counted = counted;
-            core.end_as(hold, |ending| Ending { store: Some(store), ..ending }).await
-        };
-        Errand::of(home, released).await
+        self.tenancy.core.end_storing(self.hold(), Some(store)).await
     }
 
     /// Ends the lease as that of a holder who died: its successor is told.
@@ -284,7 +269,7 @@ impl Guard {
     }
 
     /// The record that came with the grant; `None` if it has to be loaded.
-    #[cfg(feature = "once")]
+    #[cfg(any(feature = "once", feature = "ids"))]
     pub(crate) const fn take_loaded(&mut self) -> Option<Option<Record>> {
         self.tenancy.loaded.take()
     }

@@ -41,6 +41,17 @@ pub(crate) struct Terms {
     pub(crate) hold_at_least: Duration,
 }
 
+/// When a hold has to be looked at, and how long it runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agenda {
+    /// When it is due for a renewal; never, while a verb is under way.
+    pub(crate) renew_at: Moment,
+    /// When to call it lost if nothing is confirmed.
+    pub(crate) ends_at: Moment,
+    /// How long it is asked to run.
+    pub(crate) ttl: Duration,
+}
+
 /// How a hold stood when it was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
@@ -93,6 +104,10 @@ struct Facts {
     ends: Moment,
     /// How many guards share it.
     shares: usize,
+    /// When it was given back; never, for one that was not.
+    given_back: Moment,
+    /// Whether anyone has ever waited for a change: to wake nobody is not free.
+    is_watched: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +138,8 @@ impl Hold {
             told: terms.ttl,
             ends: Moment::NEVER,
             shares: 1,
+            given_back: Moment::NEVER,
+            is_watched: false,
         };
         let Ticket { id, name, .. } = ticket;
         Self { id, name, owner, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
@@ -230,8 +247,7 @@ impl Hold {
 
     /// Somebody asks the holder to let go.
     pub(crate) fn want(&self) {
-        self.facts().wanted = true;
-        self.changed.notify_waiters();
+        self.change(|facts| facts.wanted = true);
     }
 
     /// Resolves when a queued ticket has something to look at: it was granted
@@ -257,19 +273,43 @@ impl Hold {
 
     /// Gives the turn back.
     pub(crate) fn end_turn(&self) {
-        self.facts().verb_under_way = false;
-        self.changed.notify_waiters();
+        self.change(|facts| facts.verb_under_way = false);
+    }
+
+    /// Changes something that others may wait for.
+    fn change(&self, how: impl FnOnce(&mut Facts)) {
+        let mut facts = self.facts();
+        how(&mut facts);
+        let is_watched = facts.is_watched;
+        drop(facts);
+        if is_watched {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Wakes those who wait for a change.
+    fn tell(&self, facts: &Facts) {
+        if facts.is_watched {
+            self.changed.notify_waiters();
+        }
     }
 
     async fn until(&self, done: impl Fn(&Facts) -> bool + Send) {
         loop {
             let mut change = std::pin::pin!(self.changed.notified());
             change.as_mut().enable();
-            if done(&self.facts()) {
+            if self.watch(&done) {
                 return;
             }
             change.await;
         }
+    }
+
+    /// Whether it is so; if not, whoever changes something next tells.
+    fn watch(&self, done: impl Fn(&Facts) -> bool) -> bool {
+        let mut facts = self.facts();
+        facts.is_watched = true;
+        done(&facts)
     }
 
     /// The claim was granted: false if the deadline had passed before the
@@ -288,7 +328,7 @@ impl Hold {
             return false;
         }
         facts.hold(grant.fence, grant.predecessor, now);
-        self.changed.notify_waiters();
+        self.tell(&facts);
         true
     }
 
@@ -304,7 +344,7 @@ impl Hold {
             facts.ends = now.after(facts.ttl);
         }
         facts.hold(fence, predecessor, now);
-        self.changed.notify_waiters();
+        self.tell(&facts);
         true
     }
 
@@ -341,17 +381,19 @@ impl Hold {
         let held = facts.is_held();
         if held {
             facts.phase = Phase::Lost(loss);
-            self.changed.notify_waiters();
+            self.tell(&facts);
         }
         held
     }
 
     /// It is given back; says how it stood.
     pub(crate) fn give_back(&self) -> Before {
+        let now = self.clock.now();
         let mut facts = self.facts();
+        facts.given_back = facts.given_back.min(now);
         let before = match facts.phase {
             Phase::Asked => Before::Asked,
-            Phase::Held | Phase::Jeopardy if self.clock.now() < facts.deadline => Before::Held,
+            Phase::Held | Phase::Jeopardy if now < facts.deadline => Before::Held,
             Phase::Held | Phase::Jeopardy => Before::Overdue,
             Phase::Lost(_) | Phase::Released => Before::Ended,
         };
@@ -360,14 +402,13 @@ impl Hold {
             Before::Overdue => facts.phase = Phase::Lost(Loss::Expired),
             Before::Ended => {}
         }
-        self.changed.notify_waiters();
+        self.tell(&facts);
         before
     }
 
     /// Wakes a waiting loop to look for itself.
     pub(crate) fn nudge(&self) {
-        self.facts().look = true;
-        self.changed.notify_waiters();
+        self.change(|facts| facts.look = true);
     }
 
     /// How much longer the name must stay closed after a release now.
@@ -405,10 +446,16 @@ impl Hold {
         refresh
     }
 
+    /// What the schedule has to know.
+    pub(crate) fn agenda(&self) -> Agenda {
+        let facts = self.facts();
+        let renew_at = if facts.verb_under_way { Moment::NEVER } else { self.renew_at(&facts) };
+        Agenda { renew_at, ends_at: self.ends_when(&facts), ttl: facts.ttl }
+    }
+
     /// When a third of its time has gone since the last confirmation; never
     /// for a fixed lease, unless the engine grants less at a time than was asked.
-    pub(crate) fn renew_at(&self) -> Moment {
-        let facts = self.facts();
+    fn renew_at(&self, facts: &Facts) -> Moment {
         let short = facts.told + TIMER_SLACK < facts.ends.since(facts.confirmed);
         if !self.terms.renewed && facts.is_held() && !short {
             return Moment::NEVER;
@@ -419,10 +466,15 @@ impl Hold {
     /// When to call it lost if nothing is confirmed; a place in a queue just
     /// lapses. Early by what a timer may be late, so that the news is in time.
     pub(crate) fn ends_at(&self) -> Moment {
-        if !self.is_held() {
+        self.ends_when(&self.facts())
+    }
+
+    fn ends_when(&self, facts: &Facts) -> Moment {
+        if !facts.is_held() {
             return Moment::NEVER;
         }
-        self.deadline().before(TIMER_SLACK).min(self.must_end_at())
+        let most = self.terms.max_hold.map_or(Moment::NEVER, |most| facts.since.after(most));
+        facts.deadline.before(TIMER_SLACK).min(most)
     }
 
     /// When it was granted.
@@ -431,10 +483,15 @@ impl Hold {
         self.facts().since
     }
 
-    /// How long ago it was granted.
+    /// How long it has been held, or was until it was given back.
     #[cfg(any(feature = "metrics", feature = "trace"))]
     pub(crate) fn held_for(&self) -> Duration {
-        self.clock.now().since(self.since())
+        let (since, until) = {
+            let facts = self.facts();
+            (facts.since, facts.given_back)
+        };
+        let until = if until == Moment::NEVER { self.clock.now() } else { until };
+        until.since(since)
     }
 
     /// How late it is looked at now; `None` if that was to be at once.
@@ -444,16 +501,18 @@ impl Hold {
         (due != Moment::default()).then(|| now.since(due))
     }
 
-    pub(crate) fn is_busy(&self) -> bool {
-        self.facts().verb_under_way
-    }
-
     pub(crate) fn due(&self) -> Moment {
         self.facts().due
     }
 
-    pub(crate) fn set_due(&self, due: Moment) {
-        self.facts().due = due;
+    /// Is to be looked at then; false if it has ended.
+    pub(crate) fn set_due(&self, due: Moment) -> bool {
+        let mut facts = self.facts();
+        let alive = !matches!(facts.phase, Phase::Lost(_) | Phase::Released);
+        if alive {
+            facts.due = due;
+        }
+        alive
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Delivery, Effort, Request, Tenancy, deliver};
+use crate::acquire::{Begun, Delivery, Effort, Request, Start, Tenancy, begin, deliver};
 use crate::claim::Owner;
 use crate::client::Client;
 #[cfg(feature = "once")]
@@ -14,16 +14,16 @@ use crate::core::Core;
 #[cfg(any(feature = "records", feature = "ids"))]
 use crate::engine::Records;
 use crate::engine::{
-    Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
+    BoxFuture, Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
 };
 use crate::engines::memory::Memory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Sequencer;
 use crate::guard::Guard;
 use crate::name::{Name, Namespace};
-use crate::parcel::Errand;
 #[cfg(feature = "ids")]
 use crate::parcel::run_apart;
+use crate::parcel::{Errand, at_once, here};
 
 /// The handle on an engine; cheap to clone, makes everything else.
 ///
@@ -344,33 +344,45 @@ impl Locks {
         self.client.core.until(until, task).await
     }
 
-    /// Carries out a request; asks again if the grant was taken back because
-    /// nobody polled for it.
-    pub(crate) async fn acquire(&self, request: Request) -> Result<Option<Guard>> {
+    /// Carries out a request: here as far as it need not wait.
+    pub(crate) async fn acquire(&self, request: &Request) -> Result<Option<Guard>> {
         self.client.check()?;
+        let sought = match here(|cx| begin(&self.client.core, request, cx)).await {
+            Start::Done(sought) => sought?,
+            Start::UnderWay(begun) => Box::pin(self.seek(request, Some(begun))).await?,
+            Start::NotYet => Box::pin(self.seek(request, None)).await?,
+        };
+        Ok(sought.map(|tenancy| Guard::new(tenancy, Arc::clone(&self.client))))
+    }
+
+    /// Goes on with a request; asks again if the grant was taken back because
+    /// nobody polled for it.
+    async fn seek(
+        &self,
+        request: &Request,
+        mut begun: Option<Box<Begun>>,
+    ) -> Result<Option<Tenancy>> {
+        self.client.check_home()?;
         loop {
-            let core = Arc::clone(&self.client.core);
-            let (home, again) = (core.home.clone(), request.clone());
-            match Errand::new(home, |parcel| deliver(core, again, parcel)).await {
-                Delivery::Done(sought) => return Ok(sought?.map(|tenancy| self.guard(tenancy))),
+            let (core, again, begun) =
+                (Arc::clone(&self.client.core), request.clone(), begun.take());
+            let home = core.home.clone();
+            match Errand::new(home, |parcel| deliver(core, again, begun, parcel)).await {
+                Delivery::Done(sought) => return sought,
                 Delivery::TakenBack if matches!(request.effort, Effort::Try) => return Ok(None),
                 Delivery::TakenBack => {}
             }
         }
     }
 
-    fn guard(&self, tenancy: Tenancy) -> Guard {
-        Guard::new(tenancy, Arc::clone(&self.client))
-    }
-
     /// Runs an engine's future where its runtime is.
-    pub(crate) async fn at_home<T: Send + 'static>(
-        &self,
-        task: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
+    pub(crate) async fn at_home<T: Send + 'static>(&self, task: BoxFuture<Result<T>>) -> Result<T> {
         self.client.check()?;
-        let home = self.client.core.home.clone();
-        Errand::of(home, task).await
+        let home = &self.client.core.home;
+        match here(|cx| at_once(home, cx, || task)).await {
+            Ok(done) => done,
+            Err(under_way) => Errand::of(home.clone(), under_way).await,
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Names: what is locked.
 
+use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
 
@@ -24,10 +27,12 @@ pub const NAMESPACE_MAX: usize = 64;
 /// assert!(Name::new(&shop, "two\nlines").is_err());
 /// # Ok::<(), leasehold::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone)]
 pub struct Name {
     namespace: Namespace,
     text: Arc<str>,
+    /// Of both, made once: one call looks a name up in half a dozen tables.
+    hash: u64,
 }
 
 impl Name {
@@ -40,7 +45,10 @@ impl Name {
     pub fn new(namespace: &Namespace, text: impl Into<Arc<str>>) -> Result<Self> {
         let text = text.into();
         match fault(&text) {
-            None => Ok(Self { namespace: namespace.clone(), text }),
+            None => {
+                let hash = hash_of(namespace, &text);
+                Ok(Self { namespace: namespace.clone(), text, hash })
+            }
             Some(why) => Err(Error::invalid(format!("invalid name {}: {why}", shown(&text)))),
         }
     }
@@ -55,6 +63,59 @@ impl Name {
     #[must_use]
     pub const fn namespace(&self) -> &Namespace {
         &self.namespace
+    }
+}
+
+/// Keyed by chance, so that nobody can choose names that meet in a table.
+fn hash_of(namespace: &Namespace, text: &str) -> u64 {
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    HASHER.hash_one((namespace.as_str(), text))
+}
+
+/// A table by name.
+pub(crate) type NameMap<T> = HashMap<Name, T, BuildHasherDefault<Same>>;
+
+/// A hasher for what has a good hash already, as a name has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Same(u64);
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.text == other.text && self.namespace == other.namespace
+    }
+}
+
+impl Eq for Name {}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (&self.namespace, &self.text).cmp(&(&other.namespace, &other.text))
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -76,6 +137,10 @@ fn fault(text: &str) -> Option<String> {
     }
     if text.len() > NAME_MAX {
         return Some(format!("{} bytes long, a name has at most {NAME_MAX}", text.len()));
+    }
+    // Every control character has one of these bytes; most names have none.
+    if !text.bytes().any(|b| b < b' ' || b == 0x7f || b == 0xc2) {
+        return None;
     }
     let bad = text.char_indices().find(|(_, c)| c.is_control());
     bad.map(|(at, c)| format!("control character {c:?} at byte {at}"))

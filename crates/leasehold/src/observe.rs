@@ -97,8 +97,6 @@ sights! {
     lost(hold: &Hold, loss: &Loss);
     /// A held lease was `from` before and has another mode now.
     converted(hold: &Hold, from: Mode);
-    /// A request has failed several times, and is made again.
-    retrying(tries: u32, error: &Error);
     /// The connection to the engine has changed.
     connection(state: ConnectionState);
     /// A number of ids is below one that was handed out before: it was jumped.
@@ -138,6 +136,15 @@ impl Observer {
     }
 }
 
+/// A request to an engine of this scheme has failed several times, and is made
+/// again.
+pub(crate) fn retrying(scheme: &'static str, tries: u32, error: &Error) {
+    #[cfg(feature = "trace")]
+    tracer::retrying(scheme, tries, error);
+    #[cfg(not(feature = "trace"))]
+    let _ = (scheme, tries, error);
+}
+
 /// One request, as long as it is not answered.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -156,6 +163,14 @@ impl Asked {
     pub(crate) fn busy(&self) {
         #[cfg(feature = "trace")]
         self.contended.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// What is done at once, within the span of the request.
+    pub(crate) fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
+        #[cfg(feature = "trace")]
+        return self.span.in_scope(work);
+        #[cfg(not(feature = "trace"))]
+        work()
     }
 
     /// The work on the answer, within the span of the request wherever it runs.

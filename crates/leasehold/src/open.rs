@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::home::Home;
 use crate::layers::retry::{Retry, Retrying};
 use crate::locks::Locks;
+use crate::observe;
 use crate::parcel::Errand;
 use crate::url::Url;
 
@@ -114,7 +115,7 @@ fn layered(engine: Arc<dyn Engine>, retry: Retry) -> Arc<dyn Engine> {
     if engine.profile().reach == Reach::Process {
         return engine;
     }
-    Arc::new(Retrying::new(engine, Clock::System, retry))
+    Arc::new(Retrying::new(engine, Clock::System, retry).telling(observe::retrying))
 }
 
 /// Engines keep connections and tasks, and these belong on home.

@@ -21,6 +21,8 @@ pub(crate) struct Parcel<T> {
     task: Mutex<Option<BoxFuture<()>>>,
     /// Whether the task need not be at home now.
     stays: AtomicBool,
+    /// Whether the taker polls the task at this moment, and so takes next.
+    at_the_door: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -44,7 +46,18 @@ enum Taker {
 impl<T> Parcel<T> {
     fn new(stays: bool) -> Self {
         let inner = Inner { item: None, taker: Taker::Waiting(None), giver: None };
-        Self { inner: Mutex::new(inner), task: Mutex::default(), stays: AtomicBool::new(stays) }
+        Self {
+            inner: Mutex::new(inner),
+            task: Mutex::default(),
+            stays: AtomicBool::new(stays),
+            at_the_door: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the taker polls the task at this moment: what is put down now it
+    /// takes before it does anything else.
+    pub(crate) fn is_awaited_here(&self) -> bool {
+        self.at_the_door.load(Ordering::Relaxed)
     }
 
     /// Whether the task has a request under way, and nothing else: then it may
@@ -203,7 +216,9 @@ impl<T: Send + 'static> Future for Errand<T> {
             drop(slot);
             return parcel.poll_take(cx);
         };
-        let waits = poll_at_home(&self.home, task, cx);
+        parcel.at_the_door.store(true, Ordering::Relaxed);
+        let waits = poll_at_home(&self.home, task, cx).is_pending();
+        parcel.at_the_door.store(false, Ordering::Relaxed);
         let taken = parcel.poll_take(cx);
         if waits && taken.is_pending() && parcel.stays.load(Ordering::Relaxed) {
             self.stay();
@@ -241,13 +256,36 @@ impl<T: Send + 'static> std::fmt::Debug for Errand<T> {
 /// wait, on home otherwise.
 pub(crate) fn run_apart(home: &Handle, mut task: BoxFuture<()>) {
     // The waker may be lost: home polls again at once.
-    if poll_at_home(home, &mut task, &mut Context::from_waker(Waker::noop())) {
+    if poll_at_home(home, &mut task, &mut Context::from_waker(Waker::noop())).is_pending() {
         home.spawn(task);
     }
 }
 
-/// Polls on this thread, within home's runtime; true if it must wait.
-fn poll_at_home(home: &Handle, task: &mut BoxFuture<()>, cx: &mut Context<'_>) -> bool {
+/// Asks here, within home's runtime: the answer if it is at hand, or what to
+/// wait for. An engine in this process has most answers at hand, and those need
+/// no errand.
+pub(crate) fn at_once<T>(
+    home: &Handle,
+    cx: &mut Context<'_>,
+    ask: impl FnOnce() -> BoxFuture<T>,
+) -> Result<T, BoxFuture<T>> {
     let _home = home.enter();
-    task.as_mut().poll(cx).is_pending()
+    let mut task = ask();
+    match task.as_mut().poll(cx) {
+        Poll::Ready(done) => Ok(done),
+        Poll::Pending => Err(task),
+    }
+}
+
+/// What `work` comes to, which needs to know who to wake and never waits.
+pub(crate) async fn here<T>(work: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    let mut work = Some(work);
+    let once = |cx: &mut Context<'_>| work.take().map_or(Poll::Pending, |it| Poll::Ready(it(cx)));
+    std::future::poll_fn(once).await
+}
+
+/// Polls on this thread, within home's runtime.
+fn poll_at_home(home: &Handle, task: &mut BoxFuture<()>, cx: &mut Context<'_>) -> Poll<()> {
+    let _home = home.enter();
+    task.as_mut().poll(cx)
 }

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::claim::LeaseId;
 use crate::clock::Moment;
-use crate::hold::Hold;
+use crate::hold::{Agenda, Hold};
 
 /// Renewals of one ttl fall on this many points of a renewal interval, so that
 /// many holds share a request.
@@ -22,7 +22,7 @@ pub(crate) struct Schedule {
     phase: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Plan {
     holds: BTreeMap<(Moment, LeaseId), Arc<Hold>>,
     asleep_until: Moment,
@@ -31,7 +31,8 @@ struct Plan {
 
 impl Schedule {
     pub(crate) fn new() -> Self {
-        Self { plan: Mutex::default(), alarm: Notify::new(), phase: fastrand::u64(..1 << 40) }
+        let plan = Plan { holds: BTreeMap::new(), asleep_until: Moment::NEVER, closed: false };
+        Self { plan: Mutex::new(plan), alarm: Notify::new(), phase: fastrand::u64(..1 << 40) }
     }
 
     /// Looks after `hold` from now on, or looks again when it should next.
@@ -41,9 +42,8 @@ impl Schedule {
 
     /// Like [`Schedule::keep`], but lets a failed renewal rest until `earliest`.
     pub(crate) fn keep_from(&self, hold: &Arc<Hold>, earliest: Moment) {
-        let renewal = if hold.is_busy() { Moment::NEVER } else { hold.renew_at() };
-        let due = self.on_point(renewal, hold.ttl() / 3).max(earliest).min(hold.ends_at());
-        self.put(hold, due);
+        let Agenda { renew_at, ends_at, ttl } = hold.agenda();
+        self.put(hold, self.on_point(renew_at, ttl / 3).max(earliest).min(ends_at));
     }
 
     /// Looks at `hold` at once: a lease that was handed over has little time
@@ -56,10 +56,9 @@ impl Schedule {
         let mut plan = self.plan();
         plan.remove(hold);
         // Whoever ended the hold has taken it out for good.
-        if hold.has_ended() || due == Moment::NEVER {
+        if due == Moment::NEVER || !hold.set_due(due) {
             return;
         }
-        hold.set_due(due);
         plan.holds.insert((due, hold.id), Arc::clone(hold));
         if due < plan.asleep_until {
             self.alarm.notify_one();
@@ -92,15 +91,20 @@ impl Schedule {
     }
 
     /// When to wake next; `None` once closed.
+    ///
+    /// A moment that was planned stays, even if the hold it was for has gone: a
+    /// lock that is taken and released again and again would otherwise raise
+    /// the alarm each time, and one look in vain is cheaper.
     pub(crate) fn sleep_until(&self) -> Option<Moment> {
         let mut plan = self.plan();
-        plan.asleep_until =
-            plan.holds.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
+        let first = plan.holds.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
+        plan.asleep_until = first.min(plan.asleep_until);
         (!plan.closed).then_some(plan.asleep_until)
     }
 
     pub(crate) fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
         let mut plan = self.plan();
+        plan.asleep_until = Moment::NEVER;
         let mut due = Vec::new();
         while let Some(entry) = plan.holds.first_entry()
             && entry.key().0 <= now
@@ -118,5 +122,51 @@ impl Schedule {
 impl Plan {
     fn remove(&mut self, hold: &Hold) {
         self.holds.remove(&(hold.due(), hold.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::claim::{Grant, Mode, Ticket};
+    use crate::clock::Clock;
+    use crate::hold::Terms;
+    use crate::name::{Name, Namespace};
+
+    fn held() -> Arc<Hold> {
+        let ttl = Duration::from_secs(30);
+        let no = Duration::ZERO;
+        let terms = Terms { ttl, lock_delay: no, renewed: true, max_hold: None, hold_at_least: no };
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let clock = Clock::System;
+        let grant = Grant::new(1, ttl, clock.now());
+        let hold = Hold::new(Ticket::new(name, Mode::Exclusive), None, terms, clock);
+        assert!(hold.granted(&grant, no));
+        Arc::new(hold)
+    }
+
+    fn alarmed(schedule: &Schedule) -> bool {
+        let alarm = pin!(schedule.alarmed());
+        alarm.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_lock_that_is_taken_again_and_again_wakes_the_keeper_once() {
+        let schedule = Schedule::new();
+        assert_eq!(schedule.sleep_until(), Some(Moment::NEVER));
+        let first = held();
+        schedule.keep(&first);
+        assert!(alarmed(&schedule));
+        let planned = schedule.sleep_until();
+        schedule.forget(&first);
+        assert_eq!(schedule.sleep_until(), planned);
+        schedule.keep(&held());
+        assert!(!alarmed(&schedule), "it wakes before that one is due");
+        assert!(schedule.take_due(Moment::default()).is_empty());
+        schedule.keep_now(&held());
+        assert!(alarmed(&schedule), "after a look it plans anew");
     }
 }

@@ -168,3 +168,45 @@ fn a_runtime_whose_workers_are_all_blocked_keeps_its_lease() {
         guard.check().expect("still ours");
     });
 }
+
+/// A record says what came of the work: a service with a key for each request
+/// must not keep a name for each of them as well.
+#[cfg(feature = "once")]
+#[tokio::test]
+async fn work_that_was_done_leaves_its_record_and_no_name() -> Result<(), Box<dyn std::error::Error>>
+{
+    use leasehold::engine::Page;
+    use leasehold::once::{Failure, Fingerprint};
+
+    let locks = Locks::memory();
+    let once = locks.once("pay");
+    let done = once.run("a", Fingerprint::none(), async |_| Ok::<_, String>("paid")).await?;
+    assert!(!done.replayed);
+    assert!(locks.list("once/", Page::default()).await?.names.is_empty());
+    assert!(once.outcome("a", Fingerprint::none()).await?.is_some());
+
+    // What was given back without a record is remembered like any other name.
+    let fails = async |_| Err::<&str, _>("no");
+    let forgotten = once.clone().on_failure(Failure::Forget);
+    assert!(forgotten.run("b", Fingerprint::none(), fails).await.is_err());
+    assert_eq!(locks.list("once/", Page::default()).await?.names.len(), 1);
+    Ok(())
+}
+
+#[cfg(feature = "once")]
+#[tokio::test]
+async fn records_are_listed_in_order_whenever_they_were_made() -> Outcome {
+    let locks = Locks::memory();
+    let list = async || -> leasehold::Result<Vec<String>> {
+        let all = locks.records::<u32>("r").list(1).await?;
+        Ok(all.iter().map(|(name, _)| name.as_str().to_owned()).collect())
+    };
+    for name in ["r/c", "r/a"] {
+        locks.record::<u32>(name).set(&1).await?;
+    }
+    assert_eq!(list().await?, ["r/a", "r/c"]);
+    locks.record::<u32>("r/b").set(&1).await?;
+    locks.record::<u32>("r/a").delete().await?;
+    assert_eq!(list().await?, ["r/b", "r/c"]);
+    Ok(())
+}

@@ -8,6 +8,7 @@ use ferroid::generator::AtomicSnowflakeGenerator;
 use ferroid::id::SnowflakeTwitterId;
 use ferroid::time::MonotonicClock;
 use leasehold::ids::{Freshness, Layout, Snowflake, SnowflakeIds};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::measure::{table, thread_time};
 
@@ -27,7 +28,10 @@ pub(crate) fn report() {
     let rs = Mutex::new(snowflake::SnowflakeIdGenerator::new(1, 1));
     let ulid = Mutex::new(ulid::Generator::new());
     let one = |ids: &SnowflakeIds| black_box(ids.blocking_next().expect("an id"));
-    let rows: [(&str, f64); 8] = [
+    let read = |clock| {
+        black_box(clock_gettime(clock));
+    };
+    let rows: [(&str, f64); 10] = [
         (
             "ferroid Atomic (a 1 kHz thread ticks)",
             burst(|| {
@@ -46,6 +50,8 @@ pub(crate) fn report() {
                 one(&tick);
             }),
         ),
+        ("the clock of exact, read and no more", burst(|| read(ClockId::Realtime))),
+        ("the clock of tick, read and no more", burst(|| read(ClockId::RealtimeCoarse))),
         (
             "snowflaked sync",
             burst(|| {

@@ -35,6 +35,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_long_list_comes_in_pages),
         check!(a_heavy_page_ends_early),
         check!(a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours),
+        check!(an_unlisted_record_is_like_any_other_to_who_knows_its_name),
         check!(a_waiter_that_leaves_the_queue_stores_nothing),
         check!(an_ending_that_cannot_be_stored_releases_nothing),
         check!(a_grant_brings_the_record_of_its_name).when(|p| p.wake == WakeUp::Push),
@@ -400,6 +401,28 @@ async fn a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours(
     assert_eq!(pair.a.release(late, ending("late")).await?, Released::AlreadyLost);
     assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("done"));
     Ok(())
+}
+
+fn unlisted(value: &str, ttl: Duration) -> Store {
+    let mut store = put("job", value);
+    (store.ttl, store.unlisted) = (Some(ttl), true);
+    store
+}
+
+async fn an_unlisted_record_is_like_any_other_to_who_knows_its_name(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let first = store(&pair.a, unlisted("1", HOUR).expecting(Expect::Absent)).await?;
+    let ticket = hold(&pair.b, "job", HOUR).await?;
+    let ending = || Ending::storing(unlisted("2", HOUR));
+    assert_eq!(pair.b.release(ticket.clone(), ending()).await?, Released::Released);
+    assert_eq!(pair.b.release(ticket, ending()).await?, Released::AlreadyLost);
+    let late = unlisted("late", HOUR).expecting(Expect::Version(first));
+    let found = records(&pair.a).store(late).await?.expect_err("another version");
+    let found = found.expect("a record");
+    assert_eq!((&found.value[..], found.version > first), (&b"2"[..], true));
+    let brief = unlisted("3", pair.short()).expecting(Expect::Version(found.version));
+    store(&pair.a, brief).await?;
+    gone(&pair.b, "job").await
 }
 
 async fn a_waiter_that_leaves_the_queue_stores_nothing(shared: Shared) -> Outcome {

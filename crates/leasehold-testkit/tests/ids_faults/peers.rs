@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::maker::{CHUNK, Kind, Maker, Orders};
-use super::repeated;
+use super::{repeated, say};
 
 /// How many ids each of the two makes.
 const COUNT: usize = 40_000;
@@ -82,7 +82,5 @@ fn after_a_restart_with_the_clock_behind_peers_repeat_ids_and_ours_do_not() {
         peers.iter().any(|(_, repeated)| *repeated > COUNT / 10),
         "the fault did not bite: {told}"
     );
-    // For whoever wants to see the numbers: `--nocapture`.
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "repeated {told}");
+    say(&format!("repeated {told}"));
 }

@@ -25,6 +25,8 @@ pub(crate) mod engine {
 
 pub(crate) mod name {
     pub(crate) use leasehold::Name;
+
+    pub(crate) type NameMap<T> = std::collections::HashMap<Name, T>;
 }
 
 /// Home: a task of shuttle for every task, and someone who waits for them.

@@ -140,7 +140,11 @@ async fn deliver(parcel: Arc<Parcel<Delivery>>, released: Arc<AtomicUsize>) {
     shuttle::future::yield_now().await;
     shuttle::future::yield_now().await;
     parcel.set_asking(false);
+    let fetched = parcel.is_awaited_here();
     parcel.put(Delivery::Done(Lease(released)));
+    if fetched {
+        return;
+    }
     shuttle::future::yield_now().await;
     if let Some(unfetched) = parcel.take_back() {
         drop(unfetched);

@@ -12,9 +12,11 @@ use crate::error::{Error, Result};
 ///
 /// What it waits for happens on home, so this thread needs no runtime. Inside
 /// one it is refused: the thread it would block has other tasks.
-pub(super) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) fn block_on<T, E: From<Error>>(
+    future: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     if Handle::try_current().is_ok() {
-        return Err(inside_a_runtime());
+        return Err(inside_a_runtime().into());
     }
     let signal = Arc::new(Signal::default());
     let waker = Arc::clone(&signal).into();

@@ -260,6 +260,10 @@ impl Hand<'_> {
         seat.since = self.now;
         let predecessor = self.state.last.as_ref().map_or(Predecessor::None, |last| last.how);
         let lease = Lease { seat, fence: *self.fence, predecessor, bound: false };
+        if self.state.holders.is_empty() {
+            // Most names never have two holders, and there may be many names.
+            self.state.holders.reserve_exact(1);
+        }
         self.state.holders.push(lease);
         (*self.fence, predecessor)
     }
@@ -387,6 +391,14 @@ impl State {
         let idle = self.holders.is_empty() && self.queue.is_empty();
         let last = self.last.as_ref().map_or(Moment::default(), |last| last.at.after(last.linger));
         idle.then(|| last.max(self.closed_until))
+    }
+
+    /// Whether nobody holds it or waits, and nobody after the last holder needs
+    /// to know how that one ended.
+    pub(crate) fn ended_well(&self, now: Moment) -> bool {
+        let well = |last: &Ended| last.how == Predecessor::Released;
+        let idle = self.holders.is_empty() && self.queue.is_empty() && self.closed_until <= now;
+        idle && self.last.as_ref().is_none_or(well)
     }
 
     /// What others may see.

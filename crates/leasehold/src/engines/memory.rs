@@ -24,7 +24,7 @@ use crate::engine::{
     Records, Selector,
 };
 use crate::error::Result;
-use crate::name::Name;
+use crate::name::{Name, NameMap};
 
 /// Locks among the tasks and threads of one process.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
 
 #[derive(Debug)]
 struct Shelf {
-    names: HashMap<Name, Slot>,
+    names: NameMap<Slot>,
     /// The names that may be forgotten one day, each at most once.
     idle: VecDeque<(Moment, Name)>,
     bells: HashMap<LeaseId, Bell>,
@@ -76,7 +76,7 @@ impl Memory {
         profile.convert = true;
         profile.revocation = true;
         let shelf = Shelf {
-            names: HashMap::new(),
+            names: NameMap::default(),
             idle: VecDeque::new(),
             bells: HashMap::new(),
             cabinet: Cabinet::default(),
@@ -108,8 +108,12 @@ impl Shelf {
             Some(slot) => slot,
             None => self.names.entry(name.clone()).or_default(),
         };
+        // A record tells what came of a lease: no need to remember its end too.
+        let told = matches!(&verb, Verb::Release { ending, .. } if ending.store.is_some());
         let done = step(&mut slot.state, verb, now, &mut self.fence);
-        if !slot.listed
+        if told && !slot.listed && slot.state.ended_well(now) {
+            self.names.remove(name);
+        } else if !slot.listed
             && let Some(at) = slot.state.forget_at()
         {
             slot.listed = true;
@@ -131,13 +135,20 @@ impl Shelf {
         }
     }
 
+    /// Nobody waits for this one any more, and most never did.
+    fn unbell(&mut self, id: LeaseId) {
+        if !self.bells.is_empty() {
+            self.bells.remove(&id);
+        }
+    }
+
     /// Whether a lease id holds the name, or waits for it.
     fn knows(&self, name: &Name, id: LeaseId) -> bool {
         self.names.get(name).is_some_and(|slot| slot.state.mode_of(id).is_some())
     }
 
     /// Stores what a release brings along, if it still has the right to.
-    fn store_at_the_end(&mut self, ticket: &Ticket, store: Store, now: Moment) -> Result<()> {
+    fn store_at_the_end(&mut self, ticket: &Ticket, store: &mut Store, now: Moment) -> Result<()> {
         store.check_as_ending(ticket)?;
         let state = self.names.get(&ticket.name).map(|slot| &slot.state);
         if state.is_some_and(|state| state.holds(ticket.id, now)) {
@@ -209,7 +220,7 @@ impl Engine for Memory {
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {
                 shelf.bells.entry(id).or_default();
             }
-            _ => drop(shelf.bells.remove(&id)),
+            _ => shelf.unbell(id),
         }
         drop(shelf);
         Box::pin(ready(verdict))
@@ -246,13 +257,14 @@ impl Engine for Memory {
 
     fn release(&self, ticket: Ticket, mut ending: Ending) -> BoxFuture<Result<Released>> {
         let (now, mut shelf) = (self.clock.now(), self.shelf());
-        let stored = ending.store.take().map(|it| shelf.store_at_the_end(&ticket, it, now));
-        if let Some(Err(error)) = stored {
+        if let Some(store) = &mut ending.store
+            && let Err(error) = shelf.store_at_the_end(&ticket, store, now)
+        {
             return Box::pin(ready(Err(error)));
         }
         let verb = Verb::Release { id: ticket.id, ending };
         let answer = shelf.step(&ticket.name, verb, now);
-        shelf.bells.remove(&ticket.id);
+        shelf.unbell(ticket.id);
         Box::pin(ready(answer.into_released()))
     }
 

@@ -10,7 +10,6 @@ use crate::engine::{
     Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::Observer;
 
 /// How often, and how long apart, to try again while an engine cannot be
 /// reached.
@@ -122,19 +121,26 @@ impl std::str::FromStr for Retry {
 const FORMS: &str = "none, once:SLEEP, times:N,SLEEP, elapsed:MAX,SLEEP, \
                      exponential:BASE,N,MAX or forever:SLEEP, with times such as 50ms or 2s";
 
+/// Who hears of a request that fails again and again: how often, and why.
+type Hears = fn(&'static str, u32, &Error);
+
 /// An engine that tries again.
 #[derive(Debug)]
 pub(crate) struct Retrying {
     engine: Arc<dyn Engine>,
     clock: Clock,
     policy: Retry,
-    observer: Arc<Observer>,
+    hears: Hears,
 }
 
 impl Retrying {
     pub(crate) fn new(engine: Arc<dyn Engine>, clock: Clock, policy: Retry) -> Self {
-        let observer = Arc::new(Observer::new(engine.profile().scheme));
-        Self { engine, clock, policy, observer }
+        Self { engine, clock, policy, hears: |_, _, _| () }
+    }
+
+    /// Tells this one, by the scheme of the engine.
+    pub(crate) fn telling(self, hears: Hears) -> Self {
+        Self { hears, ..self }
     }
 
     fn retry<T: Send + 'static>(
@@ -143,7 +149,7 @@ impl Retrying {
     ) -> BoxFuture<Result<T>> {
         let (clock, policy) = (self.clock.clone(), self.policy);
         let first = call(&*self.engine);
-        let (engine, observer) = (Arc::clone(&self.engine), Arc::clone(&self.observer));
+        let (engine, hears) = (Arc::clone(&self.engine), self.hears);
         Box::pin(async move {
             let mut outcome = first.await;
             let start = clock.now();
@@ -154,7 +160,7 @@ impl Retrying {
             {
                 retry += 1;
                 if is_worth_a_word(retry) {
-                    observer.retrying(retry, error);
+                    hears(engine.profile().scheme, retry, error);
                 }
                 clock.sleep_until(clock.now().after(sleep)).await;
                 outcome = call(&*engine).await;

@@ -65,6 +65,10 @@ impl Asked {
     }
 }
 
+pub(super) fn retrying(engine: &'static str, tries: u32, error: &Error) {
+    tracing::warn!(target: TARGET, engine, tries, %error, "a request is made again");
+}
+
 impl Witness for Tracer {
     fn granted(&self, asked: &Asked, hold: &Hold) {
         if !asked.span.is_disabled() {
@@ -146,11 +150,6 @@ impl Witness for Tracer {
             ConnectionState::Suspended => tracing::warn!(target: TARGET, engine, "suspended"),
             ConnectionState::Lost => tracing::warn!(target: TARGET, engine, "connection lost"),
         }
-    }
-
-    fn retrying(&self, tries: u32, error: &Error) {
-        let engine = self.scheme;
-        tracing::warn!(target: TARGET, engine, tries, %error, "a request is made again");
     }
 
     #[cfg(feature = "ids")]

@@ -83,7 +83,7 @@ impl Asker {
     }
 
     pub(crate) async fn try_lock(&self, mode: Mode) -> Result<Option<Guard>> {
-        self.locks.acquire(self.request(mode, Effort::Try)?).await
+        self.locks.acquire(&self.request(mode, Effort::Try)?).await
     }
 
     pub(crate) async fn status(&self) -> Result<Status> {
@@ -259,13 +259,9 @@ impl Lock {
         self
     }
 
-    async fn wait(self) -> Result<Guard> {
+    fn request(&self) -> Result<Request> {
         let since = self.asker.locks.clock().now();
-        let request = self.asker.request(self.mode, self.patience.effort(since))?;
-        match self.asker.locks.acquire(request).await? {
-            Some(guard) => Ok(guard),
-            None => Err(Error::invalid("a wait ended without an answer")),
-        }
+        self.asker.request(self.mode, self.patience.effort(since))
     }
 }
 
@@ -274,6 +270,11 @@ impl IntoFuture for Lock {
     type IntoFuture = BoxFuture<Result<Guard>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.wait())
+        Box::pin(async move {
+            match self.asker.locks.acquire(&self.request()?).await? {
+                Some(guard) => Ok(guard),
+                None => Err(Error::invalid("a wait ended without an answer")),
+            }
+        })
     }
 }

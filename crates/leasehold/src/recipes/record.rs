@@ -250,7 +250,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
             Clock::System.sleep_until(until).await;
             Ok(())
         };
-        self.locks.at_home(rest).await
+        self.locks.at_home(Box::pin(rest)).await
     }
 
     fn outrun(&self) -> Error {

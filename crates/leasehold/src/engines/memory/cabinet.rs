@@ -1,6 +1,6 @@
 //! The records of the memory engine.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::engine::records::PageInProgress;
 use crate::engine::{Page, RecordEvent, RecordListing, Scope};
 use crate::engines::feed::Feed;
-use crate::name::Name;
+use crate::name::{Name, NameMap};
 
 /// How many records whose time is up are removed in passing.
 const BROOM: usize = 64;
@@ -19,9 +19,14 @@ const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Cabinet {
-    drawers: BTreeMap<Name, Drawer>,
+    drawers: NameMap<Drawer>,
+    /// The names in byte order, from the first time that someone lists them:
+    /// most programs never do, and to keep them costs more than the rest.
+    order: Option<BTreeSet<Name>>,
     /// Which records end when, by themselves.
     lapses: BTreeSet<(Moment, Name)>,
+    /// None of them ends before.
+    next_lapse: Moment,
     bonds: HashMap<LeaseId, Bond>,
     feeds: Vec<(Scope, Arc<Feed>)>,
 }
@@ -71,8 +76,12 @@ impl Cabinet {
         lease: Option<&Ticket>,
     ) {
         self.take(name);
-        self.tell(RecordEvent::Stored(name.clone(), record.clone()), name);
+        self.tell_stored(name, &record);
+        if let Some(order) = &mut self.order {
+            order.insert(name.clone());
+        }
         if expires != Moment::NEVER {
+            self.next_lapse = self.next_lapse.min(expires);
             self.lapses.insert((expires, name.clone()));
         }
         if let Some(ticket) = lease {
@@ -85,7 +94,7 @@ impl Cabinet {
 
     /// Changes a value that is there, and nothing else of it.
     pub(super) fn change(&mut self, name: &Name, record: Record) {
-        self.tell(RecordEvent::Stored(name.clone(), record.clone()), name);
+        self.tell_stored(name, &record);
         if let Some(drawer) = self.drawers.get_mut(name) {
             drawer.record = record;
         }
@@ -93,13 +102,18 @@ impl Cabinet {
 
     pub(super) fn remove(&mut self, name: &Name) {
         if self.take(name) {
-            self.tell(RecordEvent::Deleted(name.clone()), name);
+            self.tell(name, || RecordEvent::Deleted(name.clone()));
         }
     }
 
     fn take(&mut self, name: &Name) -> bool {
         let Some(Drawer { expires, lease, .. }) = self.drawers.remove(name) else { return false };
-        self.lapses.remove(&(expires, name.clone()));
+        if let Some(order) = &mut self.order {
+            order.remove(name);
+        }
+        if expires != Moment::NEVER {
+            self.lapses.remove(&(expires, name.clone()));
+        }
         if let Some(id) = lease
             && let Some(bond) = self.bonds.get_mut(&id)
         {
@@ -129,9 +143,13 @@ impl Cabinet {
 
     /// Removes some of the records whose time is up; says how many.
     pub(super) fn lapse(&mut self, now: Moment) -> u64 {
+        if now < self.next_lapse {
+            return 0;
+        }
         let over = self.lapses.iter().take_while(|(at, _)| *at <= now).take(BROOM);
         let over: Vec<Name> = over.map(|(_, name)| name.clone()).collect();
         over.iter().for_each(|name| self.remove(name));
+        self.next_lapse = self.lapses.first().map_or(Moment::NEVER, |(at, _)| *at);
         over.len() as u64
     }
 
@@ -141,7 +159,10 @@ impl Cabinet {
         if self.bonds.is_empty() { lapse } else { lapse.min(now.after(LOOK)) }
     }
 
-    pub(super) fn list(&self, scope: &Scope, page: &Page, now: Moment) -> RecordListing {
+    pub(super) fn list(&mut self, scope: &Scope, page: &Page, now: Moment) -> RecordListing {
+        if self.order.is_none() {
+            self.order = Some(self.drawers.keys().cloned().collect());
+        }
         let mut filling = PageInProgress::new(page);
         let mut from = page.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
         while let Some((name, drawer)) = self.next_from(scope, &from) {
@@ -166,9 +187,10 @@ impl Cabinet {
             Bound::Included(name) | Bound::Excluded(name) if begins(name) => from.clone(),
             _ => root_of(scope),
         };
-        let (name, drawer) = self.drawers.range((start, Bound::Unbounded)).next()?;
+        let name = self.order.as_ref()?.range((start, Bound::Unbounded)).next()?;
         let inside = name.namespace() == scope.namespace();
-        (inside && name.as_str().starts_with(scope.root())).then_some((name, drawer))
+        let found = inside && name.as_str().starts_with(scope.root());
+        found.then(|| self.drawers.get_key_value(name)).flatten()
     }
 
     pub(super) fn watch(&mut self, scope: Scope) -> Arc<Feed> {
@@ -185,9 +207,13 @@ impl Cabinet {
         self.feeds.drain(..).for_each(|(_, feed)| feed.close());
     }
 
-    fn tell(&self, event: RecordEvent, name: &Name) {
+    fn tell_stored(&self, name: &Name, record: &Record) {
+        self.tell(name, || RecordEvent::Stored(name.clone(), record.clone()));
+    }
+
+    fn tell(&self, name: &Name, event: impl Fn() -> RecordEvent) {
         let hearers = self.feeds.iter().filter(|(scope, _)| scope.covers(name));
-        hearers.for_each(|(_, feed)| feed.push(event.clone()));
+        hearers.for_each(|(_, feed)| feed.push(event()));
     }
 }
 

@@ -26,9 +26,10 @@ impl Shelf {
         self.cabinet.get(name)
     }
 
+    /// Takes the value out of `store` if it is written.
     pub(super) fn store(
         &mut self,
-        store: Store,
+        store: &mut Store,
         now: Moment,
     ) -> Result<Result<u64, Option<Record>>> {
         store.check()?;
@@ -38,10 +39,10 @@ impl Shelf {
         }
         let lease = store.bound_to.as_ref().filter(|_| store.value.is_some());
         if lease.is_some_and(|ticket| !self.bind(ticket, now)) {
-            return Err(not_held(&store));
+            return Err(not_held(store));
         }
         self.fence += 1;
-        match store.value {
+        match store.value.take() {
             Some(value) => {
                 let expires = store.ttl.map_or(Moment::NEVER, |ttl| now.after(ttl));
                 let record = Record::new(value, self.fence);
@@ -94,8 +95,8 @@ impl Records for Memory {
         self.with(|shelf, now| Ok(shelf.record(&name, now).cloned()))
     }
 
-    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
-        self.with(|shelf, now| shelf.store(store, now))
+    fn store(&self, mut store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        self.with(|shelf, now| shelf.store(&mut store, now))
     }
 
     fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {

@@ -8,12 +8,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::claim::Mode;
 use crate::core::Core;
 use crate::engine::{Expect, Record, Records, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
 use crate::name::Name;
+use crate::recipes::asker::Asker;
 
 /// How often a mark is written anew because of replies that were lost.
 const TRIES: u32 = 4;
@@ -52,18 +54,21 @@ impl Post {
     /// Takes a number if it is free and its mark not ahead of `now`.
     pub(super) async fn claim(&self, number: u32, now: u64) -> Result<Claimed> {
         let name = format!("ids/{}/worker/{number}", self.tag);
-        let Some(guard) = self.locks.mutex(&name).ttl(self.ttl).try_lock().await? else {
+        let mut asker = Asker::new(&self.locks, &name);
+        (asker.terms.ttl, asker.load) = (self.ttl, true);
+        let Some(mut guard) = asker.try_lock(Mode::Exclusive).await? else {
             return Ok(Claimed::Busy);
         };
+        let found = guard.take_loaded().flatten();
         let locks = self.locks.routed(&name).clone();
         let name = guard.name().clone();
         let mut mark = Mark { name, fence: guard.fence(), version: None, until: 0 };
         let (core, budget) = (Arc::clone(locks.core()), self.budget);
         let until = now + guard.remaining().as_millis() as u64;
-        let taken = locks.at_home(async move {
-            let before = mark.take_over(&core, now.saturating_add(budget), until).await?;
+        let taken = locks.at_home(Box::pin(async move {
+            let before = mark.take_over(&core, found, now.saturating_add(budget), until).await?;
             Ok((mark, before))
-        });
+        }));
         let (mark, before) = taken.await?;
         if mark.version.is_none() {
             guard.release().await?;
@@ -74,21 +79,27 @@ impl Post {
 }
 
 impl Mark {
-    /// Writes the first mark over that of the holder before, which it tells;
-    /// unless that is later than `latest`.
-    async fn take_over(&mut self, core: &Core, latest: u64, until: u64) -> Result<u64> {
-        let mut before = 0;
-        let mut expect = Expect::Absent;
+    /// Writes the first mark over that of the holder before, which was found and
+    /// which it tells; unless that is later than `latest`.
+    async fn take_over(
+        &mut self,
+        core: &Core,
+        mut found: Option<Record>,
+        latest: u64,
+        until: u64,
+    ) -> Result<u64> {
+        let (mut before, mut expect) = (0, Expect::Absent);
         for _ in 0..TRIES {
-            match self.write(core, expect, until.max(before + 1)).await? {
-                Ok(()) => return Ok(before),
-                Err(found) => {
-                    before = said(&self.name, &found)?.0.max(before);
-                    expect = Expect::Version(found.version);
-                }
+            if let Some(record) = found {
+                before = said(&self.name, &record)?.0.max(before);
+                expect = Expect::Version(record.version);
             }
             if before > latest {
                 return Ok(before);
+            }
+            match self.write(core, expect, until.max(before + 1)).await? {
+                Ok(()) => return Ok(before),
+                Err(record) => found = Some(record),
             }
         }
         Err(disturbed(&self.name))

@@ -95,7 +95,7 @@ impl Once {
         }
         match self.step(call).await? {
             Step::Replay(done) => Ok(done),
-            Step::Run(run) => run.carry_out(work).await,
+            Step::Run(mut run) => run.carry_out(work).await,
         }
     }
 
@@ -148,8 +148,8 @@ impl Once {
     /// A dropped call may or may not have forgotten the key.
     pub async fn forget(&self, key: impl Into<Key>) -> Result<(), Refusal> {
         let name = self.name(&key.into())?;
-        let guard = self.claim(&name, false).await?;
-        match guard.release_storing(Store::delete(name.clone())).await? {
+        let guard = self.claim(&name, self.effort(), false).await?;
+        match guard.release_storing(&Store::delete(name.clone())).await? {
             Released::Released => Ok(()),
             Released::AlreadyLost => Err(late(&name).into()),
         }
@@ -167,7 +167,7 @@ impl Once {
     /// What a plain look finds: one request, and no lease.
     pub(super) async fn recall(&self, call: &Call) -> Result<Option<Done>, Refusal> {
         match self.load(&call.name).await? {
-            Some(found) => self.judge(call, &found.entry),
+            Some(found) => self.judge(call, found.entry),
             None => Ok(None),
         }
     }
@@ -175,48 +175,60 @@ impl Once {
     /// Replay or run: leads the tasks of this process that have the same key, or
     /// follows the one that leads.
     async fn step(&self, call: Call) -> Result<Step<'_>, Refusal> {
-        let until = match self.busy {
-            Busy::Wait(limit) => self.asker.locks.clock().now().after(limit),
-            Busy::Refuse => Moment::default(),
+        let effort = self.effort();
+        let until = match effort {
+            Effort::Wait { until, .. } => until,
+            _ => Moment::default(),
         };
         loop {
             let news = match self.flights.join(&call.name) {
-                Role::Lead(lead) => return self.lead(call, lead).await,
+                Role::Lead(lead) => return self.lead(call, lead, effort).await,
                 Role::Follow(_) if self.busy == Busy::Refuse => return Err(running(&call.name)),
                 Role::Follow(news) => news,
             };
             let landed = self.asker.locks.until(until, landed(news)).await;
             let entry = landed.ok_or_else(|| running(&call.name))?;
             if let Some(entry) = entry
-                && let Some(done) = self.judge(&call, &entry)?
+                && let Some(done) = self.judge(&call, Entry::clone(&entry))?
             {
                 return Ok(Step::Replay(done));
             }
         }
     }
 
-    async fn lead(&self, call: Call, lead: Lead) -> Result<Step<'_>, Refusal> {
-        let (mut guard, mut found) = self.claim_and_load(&call.name, true).await?;
+    /// How hard a call tries that begins now.
+    fn effort(&self) -> Effort {
+        match self.busy {
+            Busy::Wait(limit) => {
+                let since = self.asker.locks.clock().now();
+                Effort::Wait { since, until: since.after(limit) }
+            }
+            Busy::Refuse => Effort::Try,
+        }
+    }
+
+    async fn lead(&self, call: Call, lead: Lead, effort: Effort) -> Result<Step<'_>, Refusal> {
+        let (mut guard, mut found) = self.claim_and_load(&call.name, effort, true).await?;
         loop {
             if let Some(Found { entry, .. }) = &found
-                && let Some(judged) = self.judge(&call, entry).transpose()
+                && let Some(judged) = self.judge(&call, entry.clone()).transpose()
             {
                 // A lease goes back in the background: nobody waits for that.
                 drop(guard);
-                lead.tell(|| entry.clone());
+                lead.tell(entry);
                 return judged.map(Step::Replay);
             }
             if !guard.is_spent() {
                 break;
             }
             // What is there is no outcome: now it takes the lease.
-            (guard, found) = self.claim_and_load(&call.name, false).await?;
+            (guard, found) = self.claim_and_load(&call.name, effort, false).await?;
         }
-        let run = Run::new(self, call, guard, lead, found);
+        let mut run = Run::new(self, call, guard, lead, found);
         if self.crash == Crash::Unknown
             && let Some(age) = run.cut_off_before()
         {
-            run.leave().await;
+            Box::pin(run.leave()).await;
             return Err(Refusal::Unknown { age });
         }
         Ok(Step::Run(run))
@@ -227,9 +239,10 @@ impl Once {
     async fn claim_and_load(
         &self,
         name: &Name,
+        effort: Effort,
         unless_found: bool,
     ) -> Result<(Guard, Option<Found>), Refusal> {
-        let mut guard = self.claim(name, unless_found).await?;
+        let mut guard = self.claim(name, effort, unless_found).await?;
         let found = match guard.take_loaded() {
             Some(record) => record.map(found).transpose()?,
             None => self.load(name).await?,
@@ -238,15 +251,15 @@ impl Once {
     }
 
     /// The lease, with the record of the same name if that came with it.
-    async fn claim(&self, name: &Name, unless_found: bool) -> Result<Guard, Refusal> {
-        let since = self.asker.locks.clock().now();
-        let effort = match self.busy {
-            Busy::Wait(limit) => Effort::Wait { since, until: since.after(limit) },
-            Busy::Refuse => Effort::Try,
-        };
+    async fn claim(
+        &self,
+        name: &Name,
+        effort: Effort,
+        unless_found: bool,
+    ) -> Result<Guard, Refusal> {
         let mut request = self.asker.request_for(name.clone(), Mode::Exclusive, effort);
         request.unless_found = unless_found;
-        match self.asker.locks.acquire(request).await {
+        match self.asker.locks.acquire(&request).await {
             Ok(Some(guard)) => Ok(guard),
             Ok(None) => Err(running(name)),
             Err(error) if error.is_timed_out() && error.outcome() == Outcome::NotApplied => {
@@ -263,7 +276,7 @@ impl Once {
     }
 
     /// What an entry means to a caller; `None` if the work has to be run.
-    fn judge(&self, call: &Call, entry: &Entry) -> Result<Option<Done>, Refusal> {
+    fn judge(&self, call: &Call, entry: Entry) -> Result<Option<Done>, Refusal> {
         let now = self.now();
         let age = entry.age(now);
         if let Some(trace) = call.trace {
@@ -285,7 +298,7 @@ impl Once {
             // Without a tombstone the engine is about to forget it.
             _ if now >= entry.until && self.tombstone.is_zero() => Ok(None),
             _ if now >= entry.until => Err(Refusal::Gone { age }),
-            State::Done => Ok(Some(Done::new(entry.outcome.clone(), true, age))),
+            State::Done => Ok(Some(Done::new(entry.outcome, true, age))),
             State::Bare => Err(Refusal::NotKept { age }),
             State::Failed => {
                 let message = String::from_utf8_lossy(&entry.outcome).into_owned();

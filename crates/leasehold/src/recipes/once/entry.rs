@@ -64,12 +64,13 @@ impl Entry {
         else {
             return Err(garbled());
         };
-        let outcome = bytes.split_off(HEAD);
-        let (numbers, mark) = bytes[2..].split_at(32);
+        let (numbers, mark) = bytes[2..HEAD].split_at(32);
         let numbers = numbers.as_chunks::<8>().0;
         let [fence, at, until, stamp] = [0, 1, 2, 3].map(|n| u64::from_be_bytes(numbers[n]));
         let fingerprint = Fingerprint::from_bytes(mark.try_into().map_err(|_| garbled())?);
-        Ok(Self { state, fence, at, until, stamp, fingerprint, outcome })
+        // What is left of it is the outcome.
+        bytes.drain(..HEAD);
+        Ok(Self { state, fence, at, until, stamp, fingerprint, outcome: bytes })
     }
 
     /// How long ago it was written.

@@ -1,13 +1,13 @@
 //! Flights: of the tasks of one process that come with one key, one asks the
 //! engine and the others wait for what it learns.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use super::entry::Entry;
-use crate::name::Name;
+use crate::name::{Name, NameMap};
 
 /// What a leader tells: nothing yet, or what became of the key.
 type News = Option<Arc<Entry>>;
@@ -15,7 +15,7 @@ type News = Option<Arc<Entry>>;
 /// The keys that someone of this process is at. The channel is made by the first
 /// who follows: most have no followers.
 #[derive(Debug, Default)]
-pub(crate) struct Flights(Mutex<HashMap<Name, Option<watch::Sender<News>>>>);
+pub(crate) struct Flights(Mutex<NameMap<Option<watch::Sender<News>>>>);
 
 /// What a task is to do about a key.
 pub(crate) enum Role {
@@ -28,38 +28,45 @@ pub(crate) enum Role {
 pub(crate) struct Lead {
     flights: Arc<Flights>,
     name: Name,
+    has_landed: bool,
 }
 
 impl Flights {
     pub(crate) fn join(self: &Arc<Self>, name: &Name) -> Role {
-        let mut flights = self.all();
-        if let Some(flight) = flights.get_mut(name) {
-            return Role::Follow(
-                flight.get_or_insert_with(|| watch::Sender::new(None)).subscribe(),
-            );
+        match self.all().entry(name.clone()) {
+            Place::Occupied(mut flight) => {
+                let told = flight.get_mut().get_or_insert_with(|| watch::Sender::new(None));
+                Role::Follow(told.subscribe())
+            }
+            Place::Vacant(place) => {
+                place.insert(None);
+                let name = name.clone();
+                Role::Lead(Lead { flights: Arc::clone(self), name, has_landed: false })
+            }
         }
-        flights.insert(name.clone(), None);
-        Role::Lead(Lead { flights: Arc::clone(self), name: name.clone() })
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Name, Option<watch::Sender<News>>>> {
+    fn all(&self) -> MutexGuard<'_, NameMap<Option<watch::Sender<News>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Lead {
     /// Tells those who follow, and ends.
-    pub(crate) fn tell(self, entry: impl FnOnce() -> Entry) {
-        let followed = self.flights.all().get_mut(&self.name).and_then(Option::take);
+    pub(crate) fn tell(mut self, entry: &Entry) {
+        self.has_landed = true;
+        let followed = self.flights.all().remove(&self.name).flatten();
         if let Some(followed) = followed {
-            followed.send_replace(Some(Arc::new(entry())));
+            followed.send_replace(Some(Arc::new(entry.clone())));
         }
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        self.flights.all().remove(&self.name);
+        if !self.has_landed {
+            self.flights.all().remove(&self.name);
+        }
     }
 }
 

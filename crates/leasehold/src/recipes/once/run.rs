@@ -34,7 +34,7 @@ impl<'a> Run<'a> {
         Self { once, call, guard: Some(guard), lead: Some(lead), found }
     }
 
-    pub(super) async fn carry_out<F, Fut, T, E>(mut self, work: F) -> Result<Done, OnceError<E>>
+    pub(super) async fn carry_out<F, Fut, T, E>(&mut self, work: F) -> Result<Done, OnceError<E>>
     where
         F: FnOnce(Turn) -> Fut,
         Fut: Future<Output = Result<T, E>>,
@@ -45,7 +45,7 @@ impl<'a> Run<'a> {
         let took_over = self.cut_off_before().is_some();
         let (turn, lost) = (Turn { hold: guard.watched(), took_over }, guard.lost());
         if self.marks() {
-            self.mark().await?;
+            Box::pin(self.mark()).await?;
         }
         let done = tokio::select! {
             biased;
@@ -54,7 +54,8 @@ impl<'a> Run<'a> {
         };
         match done {
             Ok(outcome) => self.record(outcome.into()).await,
-            Err(error) => self.fail(error).await,
+            // Rare, so it takes no room in the future of those that succeed.
+            Err(error) => Box::pin(self.fail(error)).await,
         }
     }
 
@@ -122,20 +123,22 @@ impl<'a> Run<'a> {
         store
     }
 
-    async fn record<E>(mut self, kept: Kept) -> Result<Done, OnceError<E>> {
-        let Kept(outcome) = kept;
-        let entry = match outcome.as_ref().filter(|it| it.len() <= self.once.max_outcome) {
-            Some(outcome) => self.entry(State::Done, outcome.clone()),
-            None => self.entry(State::Bare, Vec::new()),
+    async fn record<E>(&mut self, kept: Kept) -> Result<Done, OnceError<E>> {
+        let (entry, outcome) = match kept {
+            Kept(Some(outcome)) if outcome.len() <= self.once.max_outcome => {
+                (self.entry(State::Done, outcome), None)
+            }
+            Kept(outcome) => (self.entry(State::Bare, Vec::new()), outcome),
         };
-        let outcome = outcome.unwrap_or_default();
-        match self.finish(entry).await {
+        let finished = self.finish(&entry).await;
+        let outcome = outcome.unwrap_or(entry.outcome);
+        match finished {
             Ok(()) => Ok(Done::new(outcome, false, Duration::ZERO)),
             Err(cause) => Err(OnceError::Unrecorded { outcome, cause }),
         }
     }
 
-    async fn fail<E: Display>(mut self, error: E) -> Result<Done, OnceError<E>> {
+    async fn fail<E: Display>(&mut self, error: E) -> Result<Done, OnceError<E>> {
         // That it cannot be written down changes nothing for this caller.
         let _ = match self.once.failure {
             Failure::Forget if self.marks() => self.unmark().await,
@@ -146,32 +149,32 @@ impl<'a> Run<'a> {
             Failure::Record => {
                 let mut message = error.to_string().into_bytes();
                 message.truncate(self.once.max_outcome);
-                self.finish(self.entry(State::Failed, message)).await
+                self.finish(&self.entry(State::Failed, message)).await
             }
         };
         Err(OnceError::Failed(error))
     }
 
     /// Stores the end and gives the lease back, in one request.
-    async fn finish(&mut self, entry: Entry) -> Result<()> {
-        let store = self.store_of(&entry);
+    async fn finish(&mut self, entry: &Entry) -> Result<()> {
+        let store = self.store_of(entry);
         let Some(guard) = self.guard.take() else { return Err(late(&self.call.name)) };
         // Without a reply the engine was asked twice: look what the first did.
-        if guard.release_storing(store).await? == Released::AlreadyLost {
-            let found = self.once.load(&self.call.name).await?;
+        if guard.release_storing(&store).await? == Released::AlreadyLost {
+            let found = Box::pin(self.once.load(&self.call.name)).await?;
             if found.is_none_or(|found| found.entry.fence != entry.fence) {
                 return Err(late(&self.call.name));
             }
         }
         self.once.seen.note(&self.call.name);
         if let Some(lead) = self.lead.take() {
-            lead.tell(|| entry);
+            lead.tell(entry);
         }
         Ok(())
     }
 
     /// Gives the lease back, and leaves everything as it is.
-    pub(super) async fn leave(mut self) {
+    pub(super) async fn leave(&mut self) {
         if let Some(guard) = self.guard.take() {
             // An error changes nothing: home tries again.
             let _ = guard.release().await;
@@ -181,7 +184,7 @@ impl<'a> Run<'a> {
     /// Takes the mark back together with the lease.
     async fn unmark(&mut self) -> Result<()> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        guard.release_storing(Store::delete(self.call.name.clone())).await.map(drop)
+        guard.release_storing(&Store::delete(self.call.name.clone())).await.map(drop)
     }
 }
 

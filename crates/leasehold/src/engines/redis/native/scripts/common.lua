@@ -5,6 +5,11 @@ local COUNTER, PUBLISH = KEYS[1], ARGV[1]
 local max, min = math.max, math.min
 local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
 
+-- A whole number, in all its digits.
+local function text(number)
+  return string.format('%.0f', number)
+end
+
 -- The last fence or version: one counter for both, for all names of the shard.
 local count
 
@@ -16,7 +21,7 @@ local function draw()
 end
 
 local function keep_count()
-  if count then redis.call('SET', COUNTER, string.format('%.0f', count)) end
+  if count then redis.call('SET', COUNTER, text(count)) end
 end
 
 -- Writes a value, and tells those who watch.

@@ -70,7 +70,7 @@ local function term_of(verb)
     local left = ttl + delay + max(2 * ttl, LINGER)
     longest = max(longest, left)
     local expires, since = bytes('>I8', now + ttl), bytes('>I8', now) .. asked
-    term = { ttl = ttl, left = tostring(left), expires = expires, since = since }
+    term = { ttl = ttl, left = text(left), expires = expires, since = since }
     terms[asked] = term
   end
   return term
@@ -80,7 +80,7 @@ end
 local spans = {}
 local function span_of(verb)
   local asked = sub(verb, 2, 9)
-  spans[asked] = spans[asked] or tostring((numbers('>I8', asked)))
+  spans[asked] = spans[asked] or text((numbers('>I8', asked)))
   return spans[asked]
 end
 
@@ -102,9 +102,11 @@ for at = 4, #ARGV do
     elseif not name then
       local term, fence = term_of(verb), draw()
       name = 'P' .. term.expires .. bytes('>I8', fence) .. term.since .. sub(verb, 18)
-      call('SET', summary, name, 'PX', term.left)
-      known[summary], gone[summary], listed[sub(summary, FROM)] = name, nil, true
-      answer = record and pack({ 1, fence, term.ttl, 0, record }) or fence
+      -- What is not ours, and no text, was not seen; it is not overwritten.
+      if call('SET', summary, name, gone[summary] and 'XX' or 'NX', 'PX', term.left) then
+        known[summary], gone[summary], listed[sub(summary, FROM)] = name, nil, true
+        answer = record and pack({ 1, fence, term.ttl, 0, record }) or fence
+      end
     end
   elseif kind == S then
     if is_held(name, sub(verb, 10, 25)) then

@@ -49,7 +49,7 @@ verbs['s'] = function(verb)
   local holds = expected == 0 or (expected == 1 and not record)
     or (expected == 2 and record and record[VERSION] == verb[4])
   if not holds then return found(record, CONFLICT) end
-  if verb[11] then return { STORED, file(key, pack(verb[6]), tostring(verb[7])) } end
+  if verb[11] then return { STORED, file(key, pack(verb[6]), text(verb[7])) } end
   local keys = { key, INDEX, LAPSES }
   return { STORED, write(keys, CHANGES, verb[2], verb[6], verb[7], verb[8], verb[9], verb[10]) }
 end
@@ -65,7 +65,7 @@ verbs['a'] = function(verb)
   local value = record[VALUE]
   if not string.find(value, '^%d+$') then return { NO_NUMBER } end
   if #value > EXACT or #verb[3] > EXACT then return found(record, TOO_LARGE) end
-  local sum = string.format('%.0f', tonumber(value) + tonumber(verb[3]))
+  local sum = text(tonumber(value) + tonumber(verb[3]))
   replace(record, verb[2], sum)
   return { SUM, sum }
 end

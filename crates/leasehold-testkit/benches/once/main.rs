@@ -5,6 +5,8 @@
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(clippy::print_stdout, reason = "that is what it is for")]
 
+mod memory;
+
 use std::error::Error;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -36,7 +38,7 @@ async fn report() -> Outcome {
         tokens()?;
     }
     if wanted("memory") {
-        memory().await?;
+        memory::report().await?;
     }
     if wanted("redis") {
         redis().await?;
@@ -112,34 +114,6 @@ fn tokens() -> Outcome {
 async fn one(once: &Once, key: String) -> Outcome {
     let work = async |_| Ok::<_, String>("a small outcome, as most are");
     once.run(key, Fingerprint::none(), work).await?;
-    Ok(())
-}
-
-async fn memory() -> Outcome {
-    const COUNT: u32 = 20_000;
-    let once = Locks::memory().once("m");
-    let (mut fresh, mut again, mut bare) = (Duration::MAX, Duration::MAX, Duration::MAX);
-    let mutex = Locks::memory().mutex("m");
-    for round in 0..ROUNDS {
-        let start = Instant::now();
-        for n in 0..COUNT {
-            one(&once, format!("{round} {n}")).await?;
-        }
-        fresh = fresh.min(start.elapsed() / COUNT);
-        let start = Instant::now();
-        for n in 0..COUNT {
-            one(&once, format!("{round} {}", COUNT - 1 - n % 500)).await?;
-        }
-        again = again.min(start.elapsed() / COUNT);
-        let start = Instant::now();
-        for _ in 0..COUNT {
-            mutex.lock().await?.release().await?;
-        }
-        bare = bare.min(start.elapsed() / COUNT);
-    }
-    row("memory: fresh", fresh, "2 µs", Duration::from_micros(2));
-    row("memory: fresh", fresh, "lock + release of a mutex", bare);
-    row("memory: replay", again, "0.6 µs", Duration::from_nanos(600));
     Ok(())
 }
 
