@@ -224,48 +224,75 @@ async fn postgres() -> Outcome {
     Ok(())
 }
 
+/// All ways take turns, so that a disk that is slow for a while is slow for all;
+/// the medians are compared.
 async fn effects(url: &str, clients: u32, disk: &str) -> Outcome {
-    let count = if clients == 1 { 100 } else { 40 };
-    let what = format!("postgres, {disk}: effect with its record, {clients} clients");
-    let (ours, theirs) = beside(
-        |round| paying(url, clients, count, Way::Once(round)),
-        |_| paying(url, clients, count, Way::Bare),
-    )
-    .await?;
-    row(&what, ours, "the bare effect", theirs);
-    let (ours, theirs) = beside(
-        |round| paying(url, clients, count, Way::Once(round + 50)),
-        |_| paying(url, clients, count, Way::Three),
-    )
-    .await?;
-    row(&what, ours, "claim, effect, complete", theirs);
+    const TURNS: u32 = 21;
+    let count = if clients == 1 { 40 } else { 20 };
+    let mut times = WAYS.map(|_| Vec::new());
+    for round in 0..TURNS {
+        for (times, (_, way)) in times.iter_mut().zip(WAYS) {
+            times.push(paying(url, clients, count, way, round).await?);
+        }
+    }
+    let [bare, three, ours @ ..] = times.map(|mut times| {
+        times.sort();
+        times[times.len() / 2]
+    });
+    for (ours, (name, _)) in ours.into_iter().zip(&WAYS[2..]) {
+        let what = format!("postgres, {disk}, {clients} clients: {name}");
+        row(&what, ours, "the bare effect", bare);
+        row(&what, ours, "claim, effect, complete", three);
+    }
     Ok(())
 }
 
 #[derive(Clone, Copy)]
 enum Way {
     Bare,
-    Once(u32),
     Three,
+    Own,
+    Whole,
+    Eager,
 }
+
+const WAYS: [(&str, Way); 5] = [
+    ("", Way::Bare),
+    ("", Way::Three),
+    ("`in_transaction`", Way::Own),
+    ("`transact`", Way::Whole),
+    ("`transact_eagerly`", Way::Eager),
+];
 
 const EFFECT: &str = "INSERT INTO effects (what) VALUES ('paid')";
 
-async fn paying(url: &str, clients: u32, count: u32, way: Way) -> Outcome<Duration> {
+async fn paying(url: &str, clients: u32, count: u32, way: Way, round: u32) -> Outcome<Duration> {
     let mut connected = Vec::new();
     for _ in 0..clients {
         let (client, driver) = tokio_postgres::connect(url, NoTls).await?;
         tokio::spawn(async move { drop(driver.await) });
         connected.push(client);
     }
+    // What a connection prepares it prepares once, and PostgreSQL plans it anew for
+    // the first five times.
+    let once = Locks::memory().once("pay");
+    let mut ready = Vec::new();
+    for (n, mut client) in connected.into_iter().enumerate() {
+        let effect = client.prepare(EFFECT).await?;
+        for m in 0..6 {
+            let key = format!("{clients} {n} {round} first {m}");
+            pay(&mut client, &once, &effect, way, key).await?;
+        }
+        ready.push((client, effect));
+    }
     let start = Instant::now();
     let mut running = Vec::new();
-    for (n, mut client) in connected.into_iter().enumerate() {
+    for (n, (mut client, effect)) in ready.into_iter().enumerate() {
+        let once = once.clone();
         running.push(tokio::spawn(async move {
-            let effect = client.prepare(EFFECT).await?;
-            let once = Locks::memory().once("pay");
             for m in 0..count {
-                pay(&mut client, &once, &effect, way, &format!("{clients} {n} {m}")).await?;
+                let key = format!("{clients} {n} {round} {m}");
+                pay(&mut client, &once, &effect, way, key).await?;
             }
             Outcome::Ok(())
         }));
@@ -281,26 +308,37 @@ async fn pay(
     once: &Once,
     effect: &tokio_postgres::Statement,
     way: Way,
-    key: &str,
+    key: String,
 ) -> Outcome {
+    let work = async |tx: &tokio_postgres::Client| {
+        tx.execute(effect, &[]).await?;
+        Ok::<_, tokio_postgres::Error>("paid")
+    };
+    let about = Fingerprint::none();
     match way {
         Way::Bare => {
             let tx = client.transaction().await?;
             tx.execute(effect, &[]).await?;
             tx.commit().await?;
         }
-        Way::Once(round) => {
+        Way::Own => {
             let mut tx = client.transaction().await?;
-            let key = format!("{round} {key}");
-            let taken = once.in_transaction(&mut tx, key, Fingerprint::none()).await?;
+            let taken = once.in_transaction(&mut tx, format!("own {key}"), about).await?;
             let InTransaction::First(first) = taken else { return Err("done before".into()) };
             tx.execute(effect, &[]).await?;
             first.done(&mut tx, "paid").await?;
             tx.commit().await?;
         }
+        Way::Whole => {
+            assert!(!once.transact(client, format!("whole {key}"), about, work).await?.replayed);
+        }
+        Way::Eager => {
+            let key = format!("eager {key}");
+            assert!(!once.transact_eagerly(client, key, about, work).await?.replayed);
+        }
         // What most libraries do: three commits.
         Way::Three => {
-            let key = format!("three {key} {}", fastrand::u64(..));
+            let key = format!("three {key}");
             let claim = "INSERT INTO leasehold_once VALUES ($1, 'r', 'a', 0, 0)";
             client.execute(claim, &[&key]).await?;
             client.execute(effect, &[]).await?;

@@ -40,12 +40,16 @@ mod mysql;
 mod names;
 #[cfg(feature = "once")]
 mod once;
+#[cfg(all(feature = "once", feature = "postgres"))]
+mod phrases;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod row;
 mod statement;
 mod transaction;
 mod update;
+#[cfg(all(feature = "once", feature = "postgres"))]
+mod whole;
 
 pub use dialect::Dialect;
 pub use fault::error;
@@ -59,3 +63,5 @@ pub use row::{Wait, lock_row, wait_limit};
 pub use statement::Statement;
 pub use transaction::{Answer, Transaction};
 pub use update::{fence_check, fenced_update, versioned_update};
+#[cfg(all(feature = "once", feature = "postgres"))]
+pub(crate) use whole::{Look, Whole};

@@ -1,7 +1,10 @@
 //! Keys that are used once: a row each, written in the transaction whose work
 //! they stand for.
 
+use std::borrow::Cow;
 use std::time::Duration;
+
+use sha2::{Digest, Sha256};
 
 use super::dialect::Dialect;
 use super::transaction::Transaction;
@@ -10,11 +13,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hex;
 
 /// The table of keys that [`Once::in_transaction`] uses: `leasehold_once`, unless
-/// you name another one.
+/// you name another one with [`Once::table`].
 ///
 /// [`Once::in_transaction`]: crate::once::Once::in_transaction
+/// [`Once::table`]: crate::once::Once::table
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnceTable(String);
+pub struct OnceTable(Cow<'static, str>);
 
 impl Default for OnceTable {
     fn default() -> Self {
@@ -48,7 +52,7 @@ impl OnceTable {
     pub fn new(table: impl Into<String>) -> Result<Self> {
         let table = table.into();
         Dialect::Postgres.table(&table)?;
-        Ok(Self(table))
+        Ok(Self(table.into()))
     }
 
     /// The statements that create it, if it is not there. Empty for SQLite.
@@ -110,9 +114,11 @@ impl OnceTable {
     ) -> Result<Claimed> {
         let run = format!("{:032x}", LeaseId::random().to_bits());
         let keep = keep.as_millis().min(1 << 60).to_string();
-        let values = [name, &run, about, &keep];
+        let turn = self.turn(name).to_string();
+        let values = [name, &run, about, &keep, &turn];
         let dialect = tx.dialect();
-        let made = tx.run(&self.insert(dialect)?, &values).await?;
+        let used = if dialect == Dialect::Postgres { 5 } else { 4 };
+        let made = tx.run(&self.insert(dialect)?, &values[..used]).await?;
         if dialect == Dialect::Postgres && made.rows > 0 {
             return Ok(Claimed::Ours(run));
         }
@@ -157,9 +163,11 @@ impl OnceTable {
         let (table, now) = (self.quoted(dialect), now(dialect));
         let columns = "name, run, about, at, until";
         match dialect {
+            // Whoever works before it writes has the turn; we take it as well.
             Dialect::Postgres => Ok(format!(
-                "INSERT INTO {table} AS t ({columns}) \
-                 VALUES ($1, $2, $3, {now}, {now} + $4::text::bigint) \
+                "WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock($5::text::bigint)) \
+                 INSERT INTO {table} AS t ({columns}) \
+                 SELECT $1, $2, $3, {now}, {now} + $4::text::bigint FROM turn \
                  ON CONFLICT (name) DO UPDATE SET run = excluded.run, about = excluded.about, \
                  at = excluded.at, until = excluded.until, outcome = NULL \
                  WHERE t.until <= excluded.at RETURNING run"
@@ -202,34 +210,48 @@ impl OnceTable {
     }
 
     /// Checked when it was made.
-    fn quoted(&self, dialect: Dialect) -> String {
+    pub(super) fn quoted(&self, dialect: Dialect) -> String {
         dialect.table(&self.0).unwrap_or_default()
+    }
+
+    /// The number of the advisory lock of a name: whoever has it is at the key.
+    /// If two names share one they wait for each other, no more.
+    pub(super) fn turn(&self, name: &str) -> i64 {
+        let hash = Sha256::digest(format!("leasehold once {} {name}", self.0));
+        i64::from_be_bytes(*hash.first_chunk().unwrap_or(&[0; 8]))
     }
 }
 
 /// The server's clock, in milliseconds.
-const fn now(dialect: Dialect) -> &'static str {
+pub(super) const fn now(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Postgres => "(extract(epoch from clock_timestamp()) * 1000)::bigint",
         _ => "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)",
     }
 }
 
-/// `run about age outcome.`; the last is missing where there is none.
+/// `run` and what [`Before`] reads.
 fn read(row: &str, ours: &str) -> Option<Claimed> {
     let mut words = row.split(' ');
-    let (run, about, age) = (words.next()?, words.next()?, words.next()?);
+    let run = words.next()?;
     if run == ours {
         return Some(Claimed::Ours(run.to_owned()));
     }
-    let outcome = match words.next() {
-        Some(text) => Some(hex::decode(text.strip_suffix('.')?)?),
-        None => None,
-    };
-    let age = Duration::from_millis(age.parse::<i64>().ok()?.max(0).unsigned_abs());
-    Some(Claimed::Before(Before { about: about.to_owned(), age, outcome }))
+    Before::read(words).map(Claimed::Before)
 }
 
-fn garbled() -> Error {
+impl Before {
+    /// `about age outcome.`; the last is missing where there is none.
+    pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let (about, age) = (words.next()?.to_owned(), words.next()?.parse::<i64>().ok()?);
+        let outcome = match words.next() {
+            Some(text) => Some(hex::decode(text.strip_suffix('.')?)?),
+            None => None,
+        };
+        Some(Self { about, age: Duration::from_millis(age.max(0).unsigned_abs()), outcome })
+    }
+}
+
+pub(super) fn garbled() -> Error {
     Error::new(ErrorKind::Unexpected, "the row of the key was not written by this library")
 }

@@ -46,7 +46,7 @@ impl<'a> FromSql<'a> for Text {
     }
 }
 
-fn error(error: tokio_postgres::Error) -> Error {
+pub(super) fn error(error: tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(said) => fault::error(Dialect::Postgres, said.code().code(), said.message()),
         None => Error::new(ErrorKind::Unavailable, "the connection failed; begin anew on another")

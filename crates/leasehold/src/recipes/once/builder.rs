@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::locks::Locks;
 use crate::name::Name;
 use crate::recipes::asker::Asker;
+use crate::sql::OnceTable;
 
 use super::key::Key;
 
@@ -125,6 +126,7 @@ pub struct Once {
     pub(super) busy: Busy,
     pub(super) failure: Failure,
     pub(super) crash: Crash,
+    pub(super) table: OnceTable,
     pub(super) flights: Arc<Flights>,
     pub(super) seen: Arc<Seen>,
 }
@@ -148,6 +150,7 @@ impl Locks {
             busy: Busy::Wait(WAIT),
             failure: Failure::Forget,
             crash: Crash::Rerun,
+            table: OnceTable::default(),
             flights: Arc::default(),
             seen: Arc::default(),
         }
@@ -206,6 +209,14 @@ impl Once {
     #[must_use]
     pub const fn on_crash(mut self, crash: Crash) -> Self {
         self.crash = crash;
+        self
+    }
+
+    /// Where keys are that are used in your own transaction: the table
+    /// `leasehold_once` unless set.
+    #[must_use]
+    pub fn table(mut self, table: OnceTable) -> Self {
+        self.table = table;
         self
     }
 

@@ -11,6 +11,8 @@ mod refusal;
 mod run;
 mod seen;
 mod token;
+#[cfg(feature = "postgres")]
+mod transact;
 mod transaction;
 mod turn;
 
