@@ -396,9 +396,7 @@ impl Seeker<'_> {
                 self.parcel.set_asking(false);
                 let hold = Arc::clone(hold);
                 self.core.home.spawn(async move {
-                    if let Ok(Verdict::Granted(grant)) = asked.await {
-                        hold.granted_in_vain(&grant);
-                    }
+                    let _ = asked.await;
                     hold.end_turn();
                 });
                 return Err(self.waited_for("and the engine has not answered").unknown());

@@ -593,6 +593,9 @@ pub struct Ending {
     /// The holder did not let go by itself: its successor is told `Expired`, and
     /// a lock delay runs, where the engine has them.
     pub cut_off: bool,
+    /// The grant never came to its user: the next one is told what this one
+    /// would have been told, where the engine remembers how holders end.
+    pub unseen: bool,
     /// A record to store in the same request, if the lease is still ours; it
     /// expects [`Expect::Any`]. `AlreadyLost` means that it was not stored,
     /// or, after a lost reply, that the first try has stored it.
@@ -609,19 +612,19 @@ impl Ending {
     /// A release after which the name stays closed for `span`.
     #[must_use]
     pub const fn closed_for(span: Duration) -> Self {
-        Self { keep_closed: Some(span), cut_off: false, store: None }
+        Self { keep_closed: Some(span), cut_off: false, unseen: false, store: None }
     }
 
     /// The end of a lease that was taken from its holder for being late.
     #[must_use]
     pub const fn cut_off() -> Self {
-        Self { keep_closed: None, cut_off: true, store: None }
+        Self { keep_closed: None, cut_off: true, unseen: false, store: None }
     }
 
     /// A release that leaves a record, if the lease is still ours.
     #[must_use]
     pub const fn storing(store: Store) -> Self {
-        Self { keep_closed: None, cut_off: false, store: Some(store) }
+        Self { keep_closed: None, cut_off: false, unseen: false, store: Some(store) }
     }
 }
 

@@ -144,7 +144,7 @@ impl Core {
         let Some(keep_closed) = self.let_go(hold).map(|ending| ending.keep_closed) else {
             return Ok(Released::AlreadyLost);
         };
-        let ending = || Ending { keep_closed, cut_off: false, store: store.cloned() };
+        let ending = || Ending { keep_closed, store: store.cloned(), ..Ending::default() };
         let mut under_way = None;
         if hold.try_turn() {
             let ask = || self.engine.release(hold.ticket(), ending());
@@ -243,7 +243,7 @@ impl Core {
 
     async fn release(&self, hold: &Hold, ending: Ending) -> Result<Released> {
         hold.turn().await;
-        let ending = if hold.owes_word() { Ending::cut_off() } else { ending };
+        let ending = Ending { unseen: !hold.is_seen(), ..ending };
         let released = self.engine.release(hold.ticket(), ending).await;
         hold.end_turn();
         released

@@ -205,17 +205,8 @@ impl Hold {
         self.facts().is_seen = true;
     }
 
-    /// The engine has granted it when nobody waited any more.
-    pub(crate) fn granted_in_vain(&self, grant: &Grant) {
-        self.facts().predecessor = grant.predecessor;
-    }
-
-    /// Whether the holder before was cut off, and nobody has heard of it: then
-    /// the next one has to.
-    pub(crate) fn owes_word(&self) -> bool {
-        let facts = self.facts();
-        let unclean = matches!(facts.predecessor, Predecessor::Expired | Predecessor::Evicted);
-        unclean && !facts.is_seen
+    pub(crate) fn is_seen(&self) -> bool {
+        self.facts().is_seen
     }
 
     pub(crate) fn deadline(&self) -> Moment {
@@ -344,7 +335,6 @@ impl Hold {
             facts.ends = grant.sent_at.after(facts.ttl);
         }
         facts.confirm(grant.sent_at, grant.ttl, drift);
-        facts.predecessor = grant.predecessor;
         let now = self.clock.now();
         if now >= facts.deadline {
             return false;
@@ -359,7 +349,6 @@ impl Hold {
     pub(crate) fn handed_over(&self, fence: u64, predecessor: Predecessor) -> bool {
         let mut facts = self.facts();
         let now = self.clock.now();
-        facts.predecessor = predecessor;
         if facts.phase != Phase::Asked || now >= facts.deadline {
             return false;
         }

@@ -337,7 +337,7 @@ impl Hand<'_> {
             if !closed.is_zero() {
                 self.state.closed_until = self.state.closed_until.max(now.after(closed));
             }
-            let how = if ending.cut_off { Predecessor::Expired } else { Predecessor::Released };
+            let how = lease.ends_as(ending);
             self.effects.extend(self.state.end(lease, how, now, None));
             return Answer::Released;
         }
@@ -546,6 +546,16 @@ impl Lease {
             Target::Fence(fence) => self.fence == fence,
             Target::Lease(id) => self.seat.id == id,
             Target::All => true,
+        }
+    }
+
+    /// What the next one is told. Who has not seen its own grant has not heard
+    /// how the one before ended.
+    fn ends_as(&self, ending: &Ending) -> Predecessor {
+        match self.predecessor {
+            _ if ending.cut_off => Predecessor::Expired,
+            before if ending.unseen && before != Predecessor::None => before,
+            _ => Predecessor::Released,
         }
     }
 

@@ -257,6 +257,7 @@ impl Pair {
             1 => Ending::cut_off(),
             _ => Ending::new(),
         };
+        ending.unseen = random.u8(0..4) == 0;
         ending.store = random.bool().then(|| self.some_store(random));
         let packed = verb::release(id, &ending);
         self.step(Verb::Release { id, ending }, packed);

@@ -69,13 +69,13 @@ pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
 pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     let closed = ending.keep_closed.map_or(0, millis);
     let store = ending.store.as_ref();
-    if closed == 0 && !ending.cut_off && store.is_none() {
+    if closed == 0 && !ending.cut_off && !ending.unseen && store.is_none() {
         return Packer::plain(b'U', &[]).raw(&id(lease)).done();
     }
     if let Some((value, ttl)) = filed(ending) {
         return Packer::plain(b'S', &[millis(ttl)]).raw(&id(lease)).bytes(value).done();
     }
-    general(if store.is_some() { 5 } else { 2 }, 7)
+    general(if store.is_some() { 5 } else { 2 }, 9)
         .bytes("u")
         .bytes(id(lease))
         .number(closed)
@@ -83,13 +83,16 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
         .maybe(store.map(|store| store.name.as_str()))
         .maybe(store.and_then(|store| store.value.as_ref()))
         .number(store.and_then(|store| store.ttl).map_or(0, millis))
+        .flag(false)
+        .flag(ending.unseen)
         .done()
 }
 
 /// What a release stores and nobody lists, if that is all it does.
 pub(super) fn filed(ending: &Ending) -> Option<(&[u8], Duration)> {
     let store = ending.store.as_ref()?;
-    let alone = ending.keep_closed.is_none() && !ending.cut_off && store.is_unlisted();
+    let told = !ending.cut_off && !ending.unseen;
+    let alone = told && ending.keep_closed.is_none() && store.is_unlisted();
     store.value.as_deref().zip(store.ttl).filter(|_| alone)
 }
 

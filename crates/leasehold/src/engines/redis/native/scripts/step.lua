@@ -392,7 +392,7 @@ verbs['r'] = function(verb)
 end
 
 -- { 'u', id, keep_closed, cut_off, record (or false), value (or false), ttl,
---   whether the value is unlisted, and packed }
+--   whether the value is unlisted, and packed; whether the grant was unseen }
 verbs['u'] = function(verb)
   local seat = holder(verb[2])
   local record = (verb[5] or verb[8]) and { take_key() }
@@ -411,7 +411,8 @@ verbs['u'] = function(verb)
   local closed = max(cut_off and seat[DELAY] or 0, verb[3])
   remove_holder(seat)
   if closed > 0 then state[CLOSED] = max(state[CLOSED], now + closed) end
-  finish(seat, cut_off and EXPIRED or RELEASED, now)
+  local passed_on = verb[9] and seat[PRED] ~= NONE and seat[PRED]
+  finish(seat, cut_off and EXPIRED or passed_on or RELEASED, now)
   return { DONE }
 end
 
