@@ -90,16 +90,17 @@ fn bench(args: &[String]) -> Done {
     if name == "redis" {
         interop::prepare()?;
     }
-    call_bench(name)?;
+    call_bench("leasehold-testkit", name)?;
     if name == "once" {
+        call_bench("leasehold-http", "layer")?;
         interop::idempotent()?;
-        call_bench("once_peer")?;
+        call_bench("leasehold-testkit", "once_peer")?;
     }
     Ok(())
 }
 
-fn call_bench(name: &str) -> Done {
-    match cargo().args(["bench", "--package", "leasehold-testkit", "--bench", name]).status() {
+fn call_bench(package: &str, name: &str) -> Done {
+    match cargo().args(["bench", "--package", package, "--bench", name]).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the benches failed ({status})")),
         Err(error) => Err(format!("cargo cannot be run: {error}")),
