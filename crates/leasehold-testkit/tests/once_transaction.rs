@@ -103,17 +103,6 @@ async fn pay_whole(
     told(once.transact(&mut client, "key", about(amount), work).await)
 }
 
-async fn pay_eagerly(
-    url: &str,
-    once: &Once,
-    amount: i64,
-    commit: bool,
-) -> Tested<Result<Done, Refusal>> {
-    let mut client = postgres(url).await?;
-    let work = async |tx: &tokio_postgres::Client| work(tx, amount, commit).await;
-    told(once.transact_eagerly(&mut client, "key", about(amount), work).await)
-}
-
 async fn work(tx: &tokio_postgres::Client, amount: i64, commit: bool) -> Result<String, String> {
     let paid = tx.execute("INSERT INTO payments VALUES ($1)", &[&amount]).await;
     paid.map_err(|error| error.to_string())?;
@@ -196,12 +185,6 @@ async fn exactly_one_effect_on_postgres() -> Tested {
 #[tokio::test]
 async fn exactly_one_effect_in_a_whole_transaction() -> Tested {
     story!(Server::postgres()?, Dialect::Postgres, pay_whole);
-    Ok(())
-}
-
-#[tokio::test]
-async fn exactly_one_effect_of_the_eager() -> Tested {
-    story!(Server::postgres()?, Dialect::Postgres, pay_eagerly);
     Ok(())
 }
 

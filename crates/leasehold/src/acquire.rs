@@ -112,7 +112,10 @@ pub(crate) struct Tenancy {
     pub(crate) spent: bool,
     /// What the grant brought, if it was asked to and could: a lease that was
     /// handed over brings nothing.
-    #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "only asked for by `once`"))]
+    #[cfg_attr(
+        not(any(feature = "once", feature = "ids")),
+        allow(dead_code, reason = "only asked for by these")
+    )]
     pub(crate) loaded: Option<Option<Record>>,
 }
 

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::Tenancy;
+#[cfg(any(feature = "once", feature = "ids"))]
+use crate::claim::Record;
+#[cfg(feature = "once")]
+use crate::claim::Store;
 #[cfg(feature = "records")]
 use crate::claim::Ticket;
 use crate::claim::{Mode, Predecessor, Released, Renewal};
-#[cfg(feature = "once")]
-use crate::claim::{Record, Store};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::core::Core;

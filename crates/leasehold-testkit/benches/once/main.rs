@@ -253,16 +253,10 @@ enum Way {
     Three,
     Own,
     Whole,
-    Eager,
 }
 
-const WAYS: [(&str, Way); 5] = [
-    ("", Way::Bare),
-    ("", Way::Three),
-    ("`in_transaction`", Way::Own),
-    ("`transact`", Way::Whole),
-    ("`transact_eagerly`", Way::Eager),
-];
+const WAYS: [(&str, Way); 4] =
+    [("", Way::Bare), ("", Way::Three), ("`in_transaction`", Way::Own), ("`transact`", Way::Whole)];
 
 const EFFECT: &str = "INSERT INTO effects (what) VALUES ('paid')";
 
@@ -331,10 +325,6 @@ async fn pay(
         }
         Way::Whole => {
             assert!(!once.transact(client, format!("whole {key}"), about, work).await?.replayed);
-        }
-        Way::Eager => {
-            let key = format!("eager {key}");
-            assert!(!once.transact_eagerly(client, key, about, work).await?.replayed);
         }
         // What most libraries do: three commits.
         Way::Three => {

@@ -68,7 +68,7 @@ impl<'a> Whole<'a> {
     }
 
     /// Makes room, where the time of a record is up.
-    pub(crate) async fn clear(&self) -> Result<()> {
+    async fn clear(&self) -> Result<()> {
         self.send(&self.phrases.clear()).await.map_err(error).map(drop)
     }
 

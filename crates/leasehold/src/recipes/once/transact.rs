@@ -1,7 +1,6 @@
 //! Once, in a transaction that is begun and committed here: on PostgreSQL, where
 //! it costs no round trip.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use tokio_postgres::Client;
@@ -83,48 +82,6 @@ impl Once {
             None => deal.close(work(client).await).await,
         }
     }
-
-    /// As [`Once::transact`], but does not wait for the answer about the key
-    /// before it begins with `work`: one round trip less, so that it is about as
-    /// fast as the work alone.
-    ///
-    /// If the key turns out to be used, `work` is dropped where it is and what it
-    /// has done is rolled back. So `work` **must touch nothing but the
-    /// transaction**: a request to somebody else would be sent for every repeat.
-    /// The first time on a connection `work` may be begun twice. Two with the same
-    /// key work at the same time, and one of them is rolled back.
-    ///
-    /// # Errors
-    ///
-    /// As [`Once::transact`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Once::transact`].
-    pub async fn transact_eagerly<'a, F, Fut, T, E>(
-        &self,
-        client: &'a mut Client,
-        key: impl Into<Key>,
-        fingerprint: Fingerprint,
-        work: F,
-    ) -> Result<Done, OnceError<E>>
-    where
-        F: Fn(&'a Client) -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-        T: Into<Kept>,
-    {
-        let client: &'a Client = client;
-        let deal = Deal::new(self, client, &key.into(), fingerprint)?;
-        let (look, outcome) = deal.race(work(client)).await?;
-        match (look, outcome) {
-            (Look::Before(before), _) => Ok(judge(before, &deal.about)?),
-            (Look::Free | Look::Busy, Some(outcome)) => deal.close(outcome).await,
-            (look, _) => match deal.settled(look).await? {
-                Some(before) => Ok(judge(before, &deal.about)?),
-                None => deal.close(work(client).await).await,
-            },
-        }
-    }
 }
 
 impl<'a> Deal<'a> {
@@ -159,28 +116,6 @@ impl<'a> Deal<'a> {
             ErrorKind::TimedOut => Refusal::Running(error),
             _ => Refusal::Engine(error),
         })
-    }
-
-    /// Looks at the key, and works at the same time. The server answers in order:
-    /// what it says of the key comes before what it says to the work.
-    async fn race<T>(&self, work: impl Future<Output = T>) -> Result<(Look, Option<T>)> {
-        let (mut look, mut work) = (pin!(self.whole.begin()), pin!(work));
-        let (look, outcome) = tokio::select! {
-            biased;
-            look = &mut look => (look?, None),
-            outcome = &mut work => (look.await?, Some(outcome)),
-        };
-        match look {
-            Look::Before(_) | Look::Unprepared => return Ok((look, None)),
-            // The unique key decides which of the two it is.
-            Look::Busy => self.whole.clear().await?,
-            Look::Free => {}
-        }
-        let outcome = match outcome {
-            Some(outcome) => outcome,
-            None => work.await,
-        };
-        Ok((look, Some(outcome)))
     }
 
     /// Commits what the work came to, or rolls it back if it failed.
