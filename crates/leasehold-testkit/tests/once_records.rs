@@ -84,6 +84,7 @@ impl Ledger {
         }
         let (gone, wall) = (there.saturating_sub((self.rows)(&self.server)?), start.elapsed());
         let spent = self.cpu()? - cpu;
+        assert!(gone > 0 || there <= kept, "{name}: nothing was forgotten");
         let ratio = spent.as_secs_f64() / gone.max(1) as f64 / written.as_secs_f64();
         say(&format!(
             "{name}: {there} rows, {kept} of them to keep; {gone} were swept in {wall:.1?}, for \

@@ -198,7 +198,13 @@ impl Inner {
 
     /// Notes that there may be something to sweep one day.
     fn note_work(&self) {
-        self.busy_at.store(self.clock.now().nanos(), Ordering::Relaxed);
+        let now = self.clock.now();
+        let rested = !self.is_at_work(now);
+        self.busy_at.store(now.nanos(), Ordering::Relaxed);
+        // The task that sweeps sleeps for as long as there is nothing to sweep.
+        if rested {
+            self.stir.notify_one();
+        }
     }
 
     /// Notes that we hold something. Whoever holds looks now and then whether

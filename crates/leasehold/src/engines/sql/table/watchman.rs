@@ -242,7 +242,7 @@ fn hear(inner: &Inner, said: &str) {
 }
 
 impl Inner {
-    fn is_at_work(&self, now: Moment) -> bool {
+    pub(super) fn is_at_work(&self, now: Moment) -> bool {
         let worked = Moment::from_nanos(self.busy_at.load(Ordering::Relaxed));
         now.since(worked) < WORKED
     }
