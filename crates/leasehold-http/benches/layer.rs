@@ -15,7 +15,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Method, Request, Response, header};
 use leasehold::Locks;
 use leasehold_http::{IDEMPOTENCY_KEY, IdempotencyLayer};
-use rustix::time::{ClockId, clock_gettime};
+use leasehold_testkit::worked;
 use tower::{Layer, Service};
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -27,24 +27,9 @@ fn main() -> Outcome {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(report())
 }
 
-/// The processor time of this thread.
-fn worked() -> Duration {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or_default())
-}
-
-/// The time of one call, the best of several rounds: `work` is told round and
-/// number.
-async fn each(mut work: impl AsyncFnMut(u32, u32) -> Outcome) -> Outcome<Duration> {
-    let mut best = Duration::MAX;
-    for round in 0..ROUNDS {
-        let start = worked();
-        for n in 0..COUNT {
-            work(round, n).await?;
-        }
-        best = best.min((worked() - start) / COUNT);
-    }
-    Ok(best)
+/// The time of one call.
+async fn each(work: impl AsyncFnMut(u32, u32) -> Outcome) -> Outcome<Duration> {
+    worked::each(ROUNDS, COUNT, work).await
 }
 
 /// What the layer adds to a service that does nothing.

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use leasehold::{Locks, Mutex, Result};
+use leasehold_testkit::worked;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -108,9 +109,9 @@ async fn keeping(folder: &TempDir) -> Result<()> {
             guards.push(task.await.expect("no panic")?);
         }
     }
-    let before = cpu();
+    let before = worked::by_process();
     tokio::time::sleep(WATCH).await;
-    let part = (cpu() - before).as_secs_f64() / WATCH.as_secs_f64();
+    let part = (worked::by_process() - before).as_secs_f64() / WATCH.as_secs_f64();
     guards.iter().try_for_each(leasehold::Guard::check)?;
     println!(
         "| sqlite: {LEASES} leases kept, ttl 30 s | {:.2} % of a core | 2 % | {:.2} |",
@@ -118,12 +119,6 @@ async fn keeping(folder: &TempDir) -> Result<()> {
         part / 0.02
     );
     Ok(())
-}
-
-/// What this process has used so far.
-fn cpu() -> Duration {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(used.tv_sec.unsigned_abs(), u32::try_from(used.tv_nsec).unwrap_or_default())
 }
 
 async fn pairs(mutex: &Mutex, count: u32) -> Result<Duration> {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use leasehold::Locks;
 use leasehold::once::{Fingerprint, Once};
 use leasehold_testkit::Server;
-use rustix::time::{ClockId, clock_gettime};
+use leasehold_testkit::worked;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -101,7 +101,7 @@ impl Cost {
 }
 
 async fn crowd(once: &Once, tasks: u32, count: u32, prefix: &str) -> Outcome<Cost> {
-    let (start, before) = (Instant::now(), cpu());
+    let (start, before) = (Instant::now(), worked::by_process());
     let each = |task| {
         let (once, prefix) = (once.clone(), prefix.to_owned());
         tokio::spawn(async move { some(&once, task, count, &prefix).await })
@@ -110,7 +110,7 @@ async fn crowd(once: &Once, tasks: u32, count: u32, prefix: &str) -> Outcome<Cos
         task.await??;
     }
     let each = tasks * count;
-    Ok(Cost { wall: start.elapsed() / each, cpu: (cpu() - before) / each })
+    Ok(Cost { wall: start.elapsed() / each, cpu: (worked::by_process() - before) / each })
 }
 
 async fn some(once: &Once, task: u32, count: u32, prefix: &str) -> Outcome {
@@ -120,11 +120,6 @@ async fn some(once: &Once, task: u32, count: u32, prefix: &str) -> Outcome {
         once.run(format!("{prefix}-{task}-{n}"), about, work).await?;
     }
     Ok(())
-}
-
-fn cpu() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// `interop/idempotent`, as a process.

@@ -17,6 +17,7 @@
 //! | [`twist`] | an engine with one thing changed |
 //! | [`mutants`] | engines that are wrong on purpose, for the suite to find out |
 //! | [`place`] | one server of each engine, side by side |
+//! | [`worked`] | the processor time of a thread or a process, for benches |
 //! | [`narrow`] | which engines this run was told to test |
 //!
 //! Nothing here stands in for a server, and nothing is skipped in silence.
@@ -43,6 +44,7 @@ pub mod register;
 pub mod server;
 pub mod sweep;
 pub mod twist;
+pub mod worked;
 pub mod znodes;
 
 pub use history::{History, Recorder};

@@ -621,6 +621,13 @@ impl Ending {
         Self { keep_closed: None, cut_off: true, unseen: false, store: None }
     }
 
+    /// Whether the next one need not be told of it, nor kept waiting; it may
+    /// leave a record.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        self.keep_closed.is_none() && !self.cut_off && !self.unseen
+    }
+
     /// A release that leaves a record, if the lease is still ours.
     #[must_use]
     pub const fn storing(store: Store) -> Self {

@@ -138,12 +138,17 @@ fn fault(text: &str) -> Option<String> {
     if text.len() > NAME_MAX {
         return Some(format!("{} bytes long, a name has at most {NAME_MAX}", text.len()));
     }
-    // Every control character has one of these bytes; most names have none.
+    let bad = control_character(text);
+    bad.map(|(at, c)| format!("control character {c:?} at byte {at}"))
+}
+
+/// The first one, and where it is.
+pub(crate) fn control_character(text: &str) -> Option<(usize, char)> {
+    // Each has one of these bytes; most texts have none.
     if !text.bytes().any(|b| b < b' ' || b == 0x7f || b == 0xc2) {
         return None;
     }
-    let bad = text.char_indices().find(|(_, c)| c.is_control());
-    bad.map(|(at, c)| format!("control character {c:?} at byte {at}"))
+    text.char_indices().find(|(_, c)| c.is_control())
 }
 
 /// A name as it may appear in an error: escaped and short.

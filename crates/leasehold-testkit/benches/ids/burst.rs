@@ -8,9 +8,10 @@ use ferroid::generator::AtomicSnowflakeGenerator;
 use ferroid::id::SnowflakeTwitterId;
 use ferroid::time::MonotonicClock;
 use leasehold::ids::{Freshness, Layout, Snowflake, SnowflakeIds};
+use leasehold_testkit::worked;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::measure::{table, thread_time};
+use super::measure::table;
 
 const BURST: u32 = 2_000;
 const BURSTS: usize = 300;
@@ -86,9 +87,9 @@ fn burst(mut make: impl FnMut()) -> f64 {
     let mut found: Vec<f64> = (0..BURSTS)
         .map(|_| {
             std::thread::sleep(Duration::from_millis(2));
-            let before = thread_time();
+            let before = worked::by_thread();
             (0..BURST).for_each(|_| make());
-            (thread_time() - before).as_secs_f64() * 1e9 / f64::from(BURST)
+            (worked::by_thread() - before).as_secs_f64() * 1e9 / f64::from(BURST)
         })
         .collect();
     found.sort_by(f64::total_cmp);
@@ -105,9 +106,9 @@ fn burst_of(mut make: impl FnMut()) -> f64 {
     let mut found: Vec<f64> = (0..BURSTS)
         .map(|_| {
             std::thread::sleep(Duration::from_millis(2));
-            let before = thread_time();
+            let before = worked::by_thread();
             (0..4).for_each(|_| make());
-            (thread_time() - before).as_secs_f64() * 1e9 / 4.0
+            (worked::by_thread() - before).as_secs_f64() * 1e9 / 4.0
         })
         .collect();
     found.sort_by(f64::total_cmp);

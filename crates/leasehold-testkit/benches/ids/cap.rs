@@ -8,9 +8,10 @@ use ferroid::id::SnowflakeTwitterId;
 use ferroid::time::MonotonicClock;
 use leasehold::Locks;
 use leasehold::ids::{Snowflake, SnowflakeIds};
+use leasehold_testkit::worked;
 
 use super::burst::ours;
-use super::measure::{process_time, throughput};
+use super::measure::throughput;
 
 const CAP: f64 = 4_096_000.0;
 const SPAN: Duration = Duration::from_secs(3);
@@ -61,7 +62,7 @@ fn two_workers() {
     let locks = Locks::memory();
     let ids = runtime.block_on(locks.ids("t").snowflake().workers(2).open()).expect("opened");
     let count = std::sync::atomic::AtomicU64::new(0);
-    let before = process_time();
+    let before = worked::by_process();
     let (_, wall, _) = std::thread::scope(|scope| {
         let work = || {
             throughput(SPAN, || {
@@ -75,7 +76,7 @@ fn two_workers() {
         other.join().expect("no panic");
         mine
     });
-    let worked = process_time() - before;
+    let worked = worked::by_process() - before;
     let rate = count.into_inner() as f64 / wall.as_secs_f64();
     row("ours, two workers, two threads (of twice the cap)", 2.0, (rate, wall, worked));
 }

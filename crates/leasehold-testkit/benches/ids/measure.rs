@@ -1,26 +1,11 @@
-//! Time that was really worked, so that a busy machine changes little.
+//! Makers of ids, in turn and on several threads.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use leasehold_testkit::worked;
 
 const ROUNDS: usize = 15;
-
-/// The processor time of this thread.
-pub(crate) fn thread_time() -> Duration {
-    since(ClockId::ThreadCPUTime)
-}
-
-/// The processor time of this process.
-pub(crate) fn process_time() -> Duration {
-    since(ClockId::ProcessCPUTime)
-}
-
-fn since(clock: ClockId) -> Duration {
-    let t = clock_gettime(clock);
-    Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or(0))
-}
 
 /// A contestant: a name, and what makes some ids.
 pub(crate) type Maker<'a> = (&'a str, Box<dyn Fn(u32) + Sync + 'a>);
@@ -48,9 +33,9 @@ fn round(threads: usize, count: u32, make: &(dyn Fn(u32) + Sync)) -> f64 {
     let work = || {
         start.wait();
         make(1_000);
-        let before = thread_time();
+        let before = worked::by_thread();
         make(count);
-        (thread_time() - before).as_secs_f64() * 1e9 / f64::from(count)
+        (worked::by_thread() - before).as_secs_f64() * 1e9 / f64::from(count)
     };
     std::thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
@@ -74,11 +59,11 @@ pub(crate) fn throughput(
     span: Duration,
     mut work: impl FnMut() -> u64,
 ) -> (f64, Duration, Duration) {
-    let (start, before) = (Instant::now(), process_time());
+    let (start, before) = (Instant::now(), worked::by_process());
     let mut count = 0;
     while start.elapsed() < span {
         count += work();
     }
-    let (wall, worked) = (start.elapsed(), process_time() - before);
+    let (wall, worked) = (start.elapsed(), worked::by_process() - before);
     (count as f64 / wall.as_secs_f64(), wall, worked)
 }

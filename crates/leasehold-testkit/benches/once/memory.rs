@@ -4,30 +4,15 @@
 use std::time::Duration;
 
 use leasehold::Locks;
-use rustix::time::{ClockId, clock_gettime};
+use leasehold_testkit::worked;
 
 use super::{Outcome, ROUNDS, one, row};
 
 const COUNT: u32 = 20_000;
 
-/// The processor time of this thread.
-fn worked() -> Duration {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(t.tv_sec.unsigned_abs(), u32::try_from(t.tv_nsec).unwrap_or_default())
-}
-
-/// The time of one call, the best of several rounds: `work` is told round and
-/// number.
-async fn each(mut work: impl AsyncFnMut(u32, u32) -> Outcome) -> Outcome<Duration> {
-    let mut best = Duration::MAX;
-    for round in 0..ROUNDS {
-        let start = worked();
-        for n in 0..COUNT {
-            work(round, n).await?;
-        }
-        best = best.min((worked() - start) / COUNT);
-    }
-    Ok(best)
+/// The time of one call.
+async fn each(work: impl AsyncFnMut(u32, u32) -> Outcome) -> Outcome<Duration> {
+    worked::each(ROUNDS, COUNT, work).await
 }
 
 pub(crate) async fn report() -> Outcome {

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+use crate::name::control_character;
 
 /// What begins a key that is a hash, and no key of a client.
 const HASHED: char = '~';
@@ -67,17 +68,12 @@ impl Key {
             return Err(Error::invalid("an idempotency key has at least one character"));
         }
         let made = self.trace.is_some();
-        let odd = self.text.starts_with(HASHED) || has_control(&self.text);
+        let odd = self.text.starts_with(HASHED) || control_character(&self.text).is_some();
         if made || (!odd && self.text.len() <= room) {
             return Ok(Cow::Borrowed(&self.text));
         }
         Ok(hashed(self.text.as_bytes()).into())
     }
-}
-
-/// Every control character has one of these bytes; most keys have none.
-fn has_control(text: &str) -> bool {
-    text.bytes().any(|b| b < b' ' || b == 0x7f || b == 0xc2) && text.chars().any(char::is_control)
 }
 
 /// `~` and a SHA-256.

@@ -69,7 +69,7 @@ pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
 pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     let closed = ending.keep_closed.map_or(0, millis);
     let store = ending.store.as_ref();
-    if closed == 0 && !ending.cut_off && !ending.unseen && store.is_none() {
+    if ending.is_plain() && store.is_none() {
         return Packer::plain(b'U', &[]).raw(&id(lease)).done();
     }
     if let Some((value, ttl)) = filed(ending) {
@@ -91,8 +91,7 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
 /// What a release stores and nobody lists, if that is all it does.
 pub(super) fn filed(ending: &Ending) -> Option<(&[u8], Duration)> {
     let store = ending.store.as_ref()?;
-    let told = !ending.cut_off && !ending.unseen;
-    let alone = told && ending.keep_closed.is_none() && store.is_unlisted();
+    let alone = ending.is_plain() && store.is_unlisted();
     store.value.as_deref().zip(store.ttl).filter(|_| alone)
 }
 

@@ -20,8 +20,7 @@ impl Inner {
         let known = self.tickets.known(ticket.id);
         // Where one has waited, others probably do, and there is more to it.
         let crowded = self.tickets.is_crowded(ticket.id);
-        let told = !ending.cut_off && !ending.unseen;
-        let plain = told && ending.keep_closed.is_none() && ending.store.is_none();
+        let plain = ending.is_plain() && ending.store.is_none();
         let alone = matches!(ticket.mode, Mode::Exclusive | Mode::Write);
         let (released, session) = if plain && alone && !crowded && self.free(&ticket).await? {
             (Released::Released, known.map(|(session, _)| session))

@@ -84,7 +84,7 @@ WITH made AS (LOG RETURNING 1) SELECT count(pg_notify(w.channel, $4::text)) FROM
 /// A record that nobody watches goes without a word: nobody has seen it since
 /// its time was up, and whoever begins to watch does not see it any more.
 const UNSEEN: &str = "\
-SELECT r.ctid FROM {records} r WHERE expires <= {now} AND namespace NOT IN \
+WHERE expires <= {now} AND namespace NOT IN \
  (SELECT w.namespace FROM {watchers} w WHERE w.expires > {now}) LIMIT $1";
 
 impl Statements {
@@ -133,9 +133,10 @@ impl Statements {
             bound: text("SELECT namespace, name, version FROM {records} WHERE bound = $1"),
             unseen: pick(
                 &format!(
-                    "DELETE FROM {{records}} WHERE ctid = ANY(ARRAY({UNSEEN} FOR UPDATE SKIP LOCKED))"
+                    "DELETE FROM {{records}} WHERE ctid = ANY(ARRAY(\
+                     SELECT ctid FROM {{records}} {UNSEEN} FOR UPDATE SKIP LOCKED))"
                 ),
-                &UNSEEN.replacen("SELECT r.ctid FROM {records} r", "DELETE FROM {records}", 1),
+                &format!("DELETE FROM {{records}} {UNSEEN}"),
             ),
             lapsed: text(
                 "SELECT namespace, name, version FROM {records} WHERE expires <= {now} LIMIT $1",
