@@ -1,41 +1,84 @@
 //! Which keys this process has seen done: for those a plain look comes first,
-//! which is one request instead of two. A wrong guess costs a request, no more.
+//! which is cheaper than a claim. A wrong guess costs a request, no more.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::name::Name;
 
-/// How many keys are remembered, at most.
-const PLACES: usize = 4096;
+/// A key has the choice of so many places, so that two keys hardly ever push each
+/// other out for ever.
+const WAYS: usize = 8;
+const ROWS: usize = 512;
 
+/// The places that a processor loads together.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Row([AtomicU64; WAYS]);
+
+/// Remembers some 4,000 keys.
 #[derive(Debug)]
 pub(crate) struct Seen {
-    places: Box<[AtomicU64]>,
+    rows: Box<[Row]>,
     hasher: RandomState,
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        let places = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        Self { places, hasher: RandomState::new() }
+        Self { rows: (0..ROWS).map(|_| Row::default()).collect(), hasher: RandomState::new() }
     }
 }
 
 impl Seen {
     pub(crate) fn note(&self, name: &Name) {
-        let (place, mark) = self.place(name);
-        place.store(mark, Ordering::Relaxed);
+        let (row, mark) = self.row(name);
+        if !row.has(mark) {
+            row.take(mark);
+        }
     }
 
     pub(crate) fn has(&self, name: &Name) -> bool {
-        let (place, mark) = self.place(name);
-        place.load(Ordering::Relaxed) == mark
+        let (row, mark) = self.row(name);
+        row.has(mark)
     }
 
-    fn place(&self, name: &Name) -> (&AtomicU64, u64) {
+    /// Where a key is remembered, and as what: never 0, which is a free place.
+    fn row(&self, name: &Name) -> (&Row, u64) {
         let mark = self.hasher.hash_one(name) | 1;
-        let at = usize::try_from(mark >> 32).unwrap_or(0) % PLACES;
-        (&self.places[at], mark)
+        let at = usize::try_from(mark >> 32).unwrap_or(0) % ROWS;
+        (&self.rows[at], mark)
+    }
+}
+
+impl Row {
+    fn has(&self, mark: u64) -> bool {
+        self.0.iter().any(|place| place.load(Ordering::Relaxed) == mark)
+    }
+
+    /// A free place, or that of any other.
+    fn take(&self, mark: u64) {
+        let free = self.0.iter().find(|place| place.load(Ordering::Relaxed) == 0);
+        let place = free.unwrap_or_else(|| &self.0[fastrand::usize(..WAYS)]);
+        place.store(mark, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::Namespace;
+
+    #[test]
+    fn a_thousand_keys_do_not_push_each_other_out() {
+        let seen = Seen::default();
+        let name = |n: u32| Name::new(&Namespace::default(), format!("order/{n}")).unwrap();
+        assert!(!seen.has(&name(0)));
+        (0..1000).for_each(|n| seen.note(&name(n)));
+        let kept = (0..1000).filter(|n| seen.has(&name(*n))).count();
+        // With one place for each key it would be nine of ten.
+        assert!(kept >= 990, "{kept}");
+        // However many there are, the last one is remembered.
+        (1000..100_000).for_each(|n| seen.note(&name(n)));
+        assert!(seen.has(&name(99_999)));
     }
 }
