@@ -60,7 +60,7 @@ impl Home {
     }
 
     fn start() -> Result<Self> {
-        claim::new_process();
+        claim::id::new_process();
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let handle = runtime.handle().clone();
         let (alive, ended) = oneshot::channel::<()>();

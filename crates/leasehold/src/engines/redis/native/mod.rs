@@ -87,7 +87,7 @@ pub(super) async fn open(
         bells: Bells::default(),
         waits: Waits::default(),
         heard: Mutex::default(),
-        client: format!("{:032x}", crate::claim::random_bits()),
+        client: format!("{:032x}", crate::claim::id::random_bits()),
         wake: settings.wake,
         checkup,
         profile,

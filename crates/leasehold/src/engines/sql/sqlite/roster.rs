@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::claim::random_bits;
+use crate::claim::id::random_bits;
 
 /// An opened engine, as others know it; 0 is nobody.
 pub(super) type ClientId = u64;

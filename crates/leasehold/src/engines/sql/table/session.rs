@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use super::Inner;
 use super::page::{ClientId, int, span};
-use crate::claim::{Claim, random_bits};
+use crate::claim::Claim;
+use crate::claim::id::random_bits;
 use crate::clock::Moment;
 use crate::engine::state::SessionId;
 use crate::error::Result;
