@@ -16,18 +16,28 @@
 //!    one ttl, not two.
 //! 4. Renewing never shortens: a client may have been told the longer time.
 
+mod hand;
+mod seat;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql", test))]
+mod sessions;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod sole;
+#[cfg(test)]
+mod tests;
+mod words;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::inspect::{Held, Last, Queued, Status, Target};
-use crate::claim::{
-    Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Owner, Place, Predecessor, Released,
-    Renewal, Stance, Verdict,
-};
+use self::hand::Hand;
+use self::seat::{Ended, Lease, Seat};
+use super::inspect::{Held, Status, Target};
+use crate::claim::{LeaseId, Mode, Predecessor};
 use crate::clock::Moment;
-use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
+
+pub(crate) use self::words::{Answer, Effect, Verb};
 
 /// How long a free name is remembered, at the least.
 const LINGER: Duration = Duration::from_secs(60);
@@ -35,113 +45,6 @@ const LINGER: Duration = Duration::from_secs(60);
 /// Who keeps a seat alive, as the engine numbers its sessions; see
 /// [`State::follow`].
 pub(crate) type SessionId = u64;
-
-/// What an engine wants done with a name.
-#[derive(Clone, Debug)]
-pub(crate) enum Verb {
-    /// Grant it, or wait in the queue.
-    Acquire { claim: Box<Claim>, session: SessionId },
-    /// Keep a lease or a place alive.
-    Renew { id: LeaseId, ttl: Duration },
-    /// End a lease or leave the queue.
-    Release { id: LeaseId, ending: Ending },
-    /// Turn a write lease into a read lease.
-    Convert { id: LeaseId, to: Mode },
-    /// Take leases away.
-    Evict { target: Target, remark: Arc<str> },
-    /// Something is to go when this lease ends, however it ends.
-    Bind { id: LeaseId },
-    /// Let time pass.
-    Tick,
-}
-
-/// What came of a verb.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// The lease is yours.
-    Granted { fence: u64, ttl: Duration, predecessor: Predecessor },
-    /// It is not; `placed` is how long the place in the queue is kept.
-    Busy { holder: Option<Holder>, recheck_in: Duration, placed: Option<Duration> },
-    /// The name is in use as another kind of lock.
-    OtherKind(Mode),
-    /// Renewed or converted.
-    Held { ttl: Duration },
-    /// Still in the queue.
-    Queued { ttl: Duration },
-    /// Neither held nor queued.
-    Gone,
-    /// It was there and is not any more.
-    Released,
-    /// These leases were taken away.
-    Evicted(Vec<LeaseId>),
-    /// Time has passed.
-    Ticked,
-}
-
-/// What others have to be told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    /// This waiter now holds the name.
-    HandedOver { id: LeaseId, session: SessionId, fence: u64, predecessor: Predecessor },
-    /// This lease was taken away.
-    Evicted { id: LeaseId, session: SessionId },
-    /// This lease, to which something is bound, has ended.
-    Ended { id: LeaseId },
-}
-
-impl Answer {
-    /// As the answer to a claim that left at `sent_at`.
-    pub(crate) fn into_verdict(self, sent_at: Moment) -> Result<Verdict> {
-        match self {
-            Self::Granted { fence, ttl, predecessor } => {
-                Ok(Verdict::Granted(Grant::new(fence, ttl, sent_at).following(predecessor)))
-            }
-            Self::Busy { holder, recheck_in, placed } => {
-                let place = placed.map(|ttl| Place::new(ttl, sent_at));
-                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
-            }
-            Self::OtherKind(other) => Err(Error::invalid(format!(
-                "the name is in use as {other}, which does not mix with other kinds of lock: \
-                 use another name, or the same kind of lock everywhere"
-            ))),
-            other => Err(other.out_of_place()),
-        }
-    }
-
-    /// As the answer to a renewal that left at `sent_at`.
-    pub(crate) fn into_renewal(self, sent_at: Moment) -> Renewal {
-        match self {
-            Self::Held { ttl } => Renewal::Held { ttl, sent_at },
-            Self::Queued { ttl } => Renewal::Queued(Place::new(ttl, sent_at)),
-            Self::Gone => Renewal::Gone,
-            other => Renewal::Unknown(other.out_of_place()),
-        }
-    }
-
-    /// As the answer to a conversion that left at `sent_at`.
-    pub(crate) fn into_converted(self, sent_at: Moment) -> Result<Renewal> {
-        match self {
-            Self::OtherKind(held) => Err(Error::invalid(format!(
-                "a {held} lease cannot be converted: only write to read, \
-                 because two readers that both want to write would wait for each other"
-            ))),
-            other => Ok(other.into_renewal(sent_at)),
-        }
-    }
-
-    /// As the answer to a release.
-    pub(crate) fn into_released(self) -> Result<Released> {
-        match self {
-            Self::Released => Ok(Released::Released),
-            Self::Gone => Ok(Released::AlreadyLost),
-            other => Err(other.out_of_place()),
-        }
-    }
-
-    fn out_of_place(&self) -> Error {
-        Error::new(ErrorKind::Unexpected, format!("the core gave a wrong answer: {self:?}"))
-    }
-}
 
 /// An answer, and what others have to be told.
 #[derive(Clone, Debug)]
@@ -161,56 +64,6 @@ pub(crate) struct State {
     queue: VecDeque<Seat>,
     closed_until: Moment,
     last: Option<Ended>,
-}
-
-/// A claim that holds or waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
-    derive(serde::Serialize, serde::Deserialize)
-)]
-struct Seat {
-    id: LeaseId,
-    mode: Mode,
-    owner: Owner,
-    ttl: Duration,
-    delay: Duration,
-    meta: Option<Arc<str>>,
-    /// What keeps it alive beside its own expiry; 0 for nothing.
-    session: SessionId,
-    since: Moment,
-    expires: Moment,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
-    derive(serde::Serialize, serde::Deserialize)
-)]
-struct Lease {
-    seat: Seat,
-    fence: u64,
-    predecessor: Predecessor,
-    /// Whether anything goes with it.
-    #[cfg_attr(
-        any(feature = "sqlite", feature = "postgres", feature = "mysql"),
-        serde(default, skip_serializing_if = "std::ops::Not::not")
-    )]
-    bound: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    any(feature = "sqlite", feature = "postgres", feature = "mysql"),
-    derive(serde::Serialize, serde::Deserialize)
-)]
-struct Ended {
-    owner: Owner,
-    fence: u64,
-    how: Predecessor,
-    at: Moment,
-    remark: Option<Arc<str>>,
-    linger: Duration,
 }
 
 /// Takes one step. `fence` is the last fence given out in the namespace.
@@ -233,155 +86,6 @@ pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) 
     };
     hand.serve_queue();
     Step { answer, effects: hand.effects }
-}
-
-/// The state with what a step needs around it.
-struct Hand<'a> {
-    state: &'a mut State,
-    now: Moment,
-    fence: &'a mut u64,
-    effects: Vec<Effect>,
-}
-
-impl Hand<'_> {
-    fn serve_queue(&mut self) {
-        while let Some(head) = self.state.queue.front()
-            && self.state.has_room(head.mode, self.now)
-            && let Some(seat) = self.state.queue.pop_front()
-        {
-            let (id, session) = (seat.id, seat.session);
-            let (fence, predecessor) = self.grant(seat);
-            self.effects.push(Effect::HandedOver { id, session, fence, predecessor });
-        }
-    }
-
-    fn grant(&mut self, mut seat: Seat) -> (u64, Predecessor) {
-        *self.fence += 1;
-        seat.since = self.now;
-        let predecessor = self.state.last.as_ref().map_or(Predecessor::None, |last| last.how);
-        let lease = Lease { seat, fence: *self.fence, predecessor, bound: false };
-        if self.state.holders.is_empty() {
-            // Most names never have two holders, and there may be many names.
-            self.state.holders.reserve_exact(1);
-        }
-        self.state.holders.push(lease);
-        (*self.fence, predecessor)
-    }
-
-    fn acquire(&mut self, claim: Claim, session: SessionId) -> Answer {
-        let (id, mode) = (claim.ticket.id, claim.ticket.mode);
-        let expires = self.now.after(claim.ttl);
-        if let Some(other) = self.state.mode_of(id).filter(|own| *own != mode) {
-            return Answer::OtherKind(other);
-        }
-        if let Some(lease) = self.state.holder_mut(id) {
-            lease.seat.expires = lease.seat.expires.max(expires);
-            return lease.granted(self.now);
-        }
-        if let Some(other) = self.state.other_kind(mode) {
-            return Answer::OtherKind(other);
-        }
-        if claim.stance == Stance::Try {
-            // A try leaves nothing behind, not even what a wait left before.
-            self.state.queue.retain(|seat| seat.id != id);
-            self.serve_queue();
-        } else if let Some(seat) = self.state.waiter_mut(id) {
-            seat.expires = seat.expires.max(expires);
-            return self.busy(id, mode);
-        }
-        let seat = Seat::new(&claim, session, self.now);
-        if self.state.queue.is_empty() && self.state.has_room(mode, self.now) {
-            let (fence, predecessor) = self.grant(seat);
-            return Answer::Granted { fence, ttl: claim.ttl, predecessor };
-        }
-        if matches!(claim.stance, Stance::Wait { .. }) {
-            self.state.queue.push_back(seat);
-        }
-        self.busy(id, mode)
-    }
-
-    fn busy(&self, id: LeaseId, mode: Mode) -> Answer {
-        let at = self.state.queue.iter().position(|seat| seat.id == id);
-        let ahead = self.state.queue.iter().take(at.unwrap_or(usize::MAX));
-        // Whoever is not the head has nothing to look for before the head had
-        // its chance; this keeps an expiry from waking the whole queue.
-        let look = ahead.map(|seat| seat.expires).fold(self.state.opens_at(mode), Moment::max);
-        Answer::Busy {
-            holder: self.state.holders.first().map(|lease| lease.holder(self.now)),
-            recheck_in: look.since(self.now),
-            placed: at.map(|at| self.state.queue[at].expires.since(self.now)),
-        }
-    }
-
-    fn renew(&mut self, id: LeaseId, ttl: Duration) -> Answer {
-        let expires = self.now.after(ttl);
-        if let Some(lease) = self.state.holder_mut(id) {
-            lease.seat.expires = lease.seat.expires.max(expires);
-            return Answer::Held { ttl: lease.seat.expires.since(self.now) };
-        }
-        match self.state.waiter_mut(id) {
-            Some(seat) => {
-                seat.expires = seat.expires.max(expires);
-                Answer::Queued { ttl: seat.expires.since(self.now) }
-            }
-            None => Answer::Gone,
-        }
-    }
-
-    fn release(&mut self, id: LeaseId, ending: &Ending) -> Answer {
-        let now = self.now;
-        if let Some(at) = self.state.holders.iter().position(|lease| lease.seat.id == id) {
-            let lease = self.state.holders.remove(at);
-            let delay = if ending.cut_off { lease.seat.delay } else { Duration::ZERO };
-            let closed = delay.max(ending.keep_closed.unwrap_or_default());
-            if !closed.is_zero() {
-                self.state.closed_until = self.state.closed_until.max(now.after(closed));
-            }
-            let how = lease.ends_as(ending);
-            self.effects.extend(self.state.end(lease, how, now, None));
-            return Answer::Released;
-        }
-        let before = self.state.queue.len();
-        self.state.queue.retain(|seat| seat.id != id);
-        if self.state.queue.len() < before { Answer::Released } else { Answer::Gone }
-    }
-
-    fn convert(&mut self, id: LeaseId, to: Mode) -> Answer {
-        let now = self.now;
-        match self.state.holder_mut(id) {
-            Some(lease)
-                if lease.seat.mode == to || (lease.seat.mode, to) == (Mode::Write, Mode::Read) =>
-            {
-                lease.seat.mode = to;
-                Answer::Held { ttl: lease.seat.expires.since(now) }
-            }
-            Some(lease) => Answer::OtherKind(lease.seat.mode),
-            None => Answer::Gone,
-        }
-    }
-
-    fn bind(&mut self, id: LeaseId) -> Answer {
-        let now = self.now;
-        let Some(lease) = self.state.holder_mut(id) else { return Answer::Gone };
-        lease.bound = true;
-        Answer::Held { ttl: lease.seat.expires.since(now) }
-    }
-
-    fn evict(&mut self, target: Target, remark: &Arc<str>) -> Answer {
-        let hit = self.state.holders.extract_if(.., |lease| lease.is(target));
-        let evicted: Vec<Lease> = hit.collect();
-        let ids = evicted.iter().map(|lease| lease.seat.id).collect();
-        for lease in evicted {
-            let (id, session) = (lease.seat.id, lease.seat.session);
-            self.effects.push(Effect::Evicted { id, session });
-            let remark = Some(Arc::clone(remark));
-            self.effects.extend(self.state.end(lease, Predecessor::Evicted, self.now, remark));
-        }
-        if target == Target::All {
-            self.state.closed_until = Moment::default();
-        }
-        Answer::Evicted(ids)
-    }
 }
 
 impl State {
@@ -513,89 +217,6 @@ impl State {
     }
 }
 
-impl Seat {
-    fn new(claim: &Claim, session: SessionId, now: Moment) -> Self {
-        Self {
-            id: claim.ticket.id,
-            mode: claim.ticket.mode,
-            owner: claim.owner.clone(),
-            ttl: claim.ttl,
-            delay: claim.lock_delay,
-            meta: claim.meta.clone(),
-            session,
-            since: now,
-            expires: now.after(claim.ttl),
-        }
-    }
-
-    /// When it expired, given that it did. A session that is gone may not say
-    /// when; then it is now, so that no lock delay is cut short.
-    fn ended(&self, now: Moment) -> Moment {
-        if self.expires < self.since { now } else { self.expires }
-    }
-
-    fn queued(&self, now: Moment) -> Queued {
-        let label = Arc::from(self.owner.label());
-        Queued { label, mode: self.mode, waiting_for: Some(now.since(self.since)) }
-    }
-}
-
-impl Lease {
-    fn is(&self, target: Target) -> bool {
-        match target {
-            Target::Fence(fence) => self.fence == fence,
-            Target::Lease(id) => self.seat.id == id,
-            Target::All => true,
-        }
-    }
-
-    /// What the next one is told. Who has not seen its own grant has not heard
-    /// how the one before ended.
-    fn ends_as(&self, ending: &Ending) -> Predecessor {
-        match self.predecessor {
-            _ if ending.cut_off => Predecessor::Expired,
-            before if ending.unseen && before != Predecessor::None => before,
-            _ => Predecessor::Released,
-        }
-    }
-
-    fn granted(&self, now: Moment) -> Answer {
-        let ttl = self.seat.expires.since(now);
-        Answer::Granted { fence: self.fence, ttl, predecessor: self.predecessor }
-    }
-
-    fn holder(&self, now: Moment) -> Holder {
-        let mut holder = Holder::new(self.seat.owner.label());
-        holder.fence = Some(self.fence);
-        holder.held_for = Some(now.since(self.seat.since));
-        holder.time_left = Some(self.seat.expires.since(now));
-        holder
-    }
-
-    fn held(&self, now: Moment) -> Held {
-        Held {
-            label: Arc::from(self.seat.owner.label()),
-            mode: self.seat.mode,
-            fence: Some(self.fence),
-            held_for: Some(now.since(self.seat.since)),
-            time_left: Some(self.seat.expires.since(now)),
-            meta: self.seat.meta.clone(),
-        }
-    }
-}
-
-impl Ended {
-    fn shown(&self, now: Moment) -> Last {
-        Last {
-            label: Arc::from(self.owner.label()),
-            fence: self.fence,
-            ended: self.how,
-            ago: now.since(self.at),
-            remark: self.remark.clone(),
-        }
-    }
-}
-
 impl Mode {
     /// How many permits a holder has; other modes have none to count.
     fn taken(self) -> u64 {
@@ -605,10 +226,3 @@ impl Mode {
         }
     }
 }
-
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql", test))]
-mod sessions;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-mod sole;
-#[cfg(test)]
-mod tests;

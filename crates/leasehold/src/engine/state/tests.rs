@@ -1,7 +1,7 @@
 use Mode::{Exclusive, Read, Write};
 
 use super::*;
-use crate::claim::Ticket;
+use crate::claim::{Claim, Ending, Owner, Stance, Ticket};
 use crate::name::Namespace;
 
 const A: u8 = 1;
