@@ -4,18 +4,21 @@
 //! jeopardy when a renewal stays unanswered and back, and once to its end.
 //! What has ended stays ended, whatever late answers say.
 
+mod agenda;
+mod facts;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::claim::{Grant, LeaseId, Mode, OwnerId, Place, Predecessor, Refresh, Ticket};
+use crate::claim::{Grant, LeaseId, Mode, OwnerId, Place, Predecessor, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::Loss;
 use crate::name::Name;
 
-/// How late a timer of the runtime may fire.
-const TIMER_SLACK: Duration = Duration::from_millis(2);
+pub(crate) use self::agenda::Agenda;
+use self::facts::{Facts, Phase};
 
 /// How a lease stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,17 +42,6 @@ pub(crate) struct Terms {
     pub(crate) renewed: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) hold_at_least: Duration,
-}
-
-/// When a hold has to be looked at, and how long it runs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Agenda {
-    /// When it is due for a renewal; never, while a verb is under way.
-    pub(crate) renew_at: Moment,
-    /// When to call it lost if nothing is confirmed.
-    pub(crate) ends_at: Moment,
-    /// How long it is asked to run.
-    pub(crate) ttl: Duration,
 }
 
 /// How a hold stood when it was given back.
@@ -77,73 +69,9 @@ pub(crate) struct Hold {
     changed: Notify,
 }
 
-#[derive(Clone, Debug)]
-struct Facts {
-    phase: Phase,
-    mode: Mode,
-    fence: u64,
-    predecessor: Predecessor,
-    since: Moment,
-    /// The send time of the last request that was confirmed.
-    confirmed: Moment,
-    /// From here on it may be someone else's.
-    deadline: Moment,
-    /// When the keeper looks at it next; its key in the schedule.
-    due: Moment,
-    /// An acquire or a renewal is under way: no other verb may be.
-    verb_under_way: bool,
-    /// The waiting loop should look for itself.
-    look: bool,
-    /// Somebody has asked the holder to let go.
-    wanted: bool,
-    /// How long it is asked to run; grows when it is re-entered for longer.
-    ttl: Duration,
-    /// How long it was last told to run, which may be less.
-    told: Duration,
-    /// When a fixed lease ends; never, for one that is renewed.
-    ends: Moment,
-    /// How many guards share it.
-    shares: usize,
-    /// Whether it has come to its user.
-    is_seen: bool,
-    /// When it was given back; never, for one that was not.
-    given_back: Moment,
-    /// Whether anyone has ever waited for a change: to wake nobody is not free.
-    is_watched: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Asked for, and perhaps in a queue.
-    Asked,
-    Held,
-    Jeopardy,
-    Lost(Loss),
-    Released,
-}
-
 impl Hold {
     pub(crate) fn new(ticket: Ticket, owner: Option<OwnerId>, terms: Terms, clock: Clock) -> Self {
-        let facts = Facts {
-            phase: Phase::Asked,
-            mode: ticket.mode,
-            fence: 0,
-            predecessor: Predecessor::Unknown,
-            since: Moment::NEVER,
-            confirmed: Moment::default(),
-            deadline: Moment::NEVER,
-            due: Moment::NEVER,
-            verb_under_way: false,
-            look: false,
-            wanted: false,
-            ttl: terms.ttl,
-            told: terms.ttl,
-            ends: Moment::NEVER,
-            shares: 1,
-            is_seen: false,
-            given_back: Moment::NEVER,
-            is_watched: false,
-        };
+        let facts = Facts::new(ticket.mode, terms.ttl);
         let Ticket { id, name, .. } = ticket;
         Self { id, name, owner, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
     }
@@ -432,125 +360,7 @@ impl Hold {
         Some(ends.since(self.clock.now())).filter(|left| !left.is_zero())
     }
 
-    /// When the longest allowed hold is over.
-    pub(crate) fn must_end_at(&self) -> Moment {
-        let since = self.facts().since;
-        self.terms.max_hold.map_or(Moment::NEVER, |most| since.after(most))
-    }
-
-    /// A fixed lease is to run for `ttl` from now.
-    pub(crate) fn extend(&self, ttl: Duration) {
-        let mut facts = self.facts();
-        if !self.terms.renewed {
-            facts.ends = facts.ends.max(self.clock.now().after(ttl));
-        }
-    }
-
-    /// What to ask the engine to keep it alive: a fixed lease for what is left
-    /// of its time.
-    pub(crate) fn refresh(&self, ttl: Duration) -> Refresh {
-        let ends = self.facts().ends;
-        let left = if ends == Moment::NEVER { ttl } else { ends.since(self.clock.now()) };
-        let ttl = ttl.min(left);
-        let mut refresh = Refresh::new(self.ticket(), ttl);
-        refresh.lock_delay = self.terms.lock_delay;
-        refresh.renewed = self.terms.renewed;
-        refresh
-    }
-
-    /// What the schedule has to know.
-    pub(crate) fn agenda(&self) -> Agenda {
-        let facts = self.facts();
-        let renew_at = if facts.verb_under_way { Moment::NEVER } else { self.renew_at(&facts) };
-        Agenda { renew_at, ends_at: self.ends_when(&facts), ttl: facts.ttl }
-    }
-
-    /// When a third of its time has gone since the last confirmation; never
-    /// for a fixed lease, unless the engine grants less at a time than was asked.
-    fn renew_at(&self, facts: &Facts) -> Moment {
-        let short = facts.told + TIMER_SLACK < facts.ends.since(facts.confirmed);
-        if !self.terms.renewed && facts.is_held() && !short {
-            return Moment::NEVER;
-        }
-        facts.confirmed.after(facts.ttl.min(facts.told) / 3)
-    }
-
-    /// When to call it lost if nothing is confirmed; a place in a queue just
-    /// lapses. Early by what a timer may be late, so that the news is in time.
-    pub(crate) fn ends_at(&self) -> Moment {
-        self.ends_when(&self.facts())
-    }
-
-    fn ends_when(&self, facts: &Facts) -> Moment {
-        if !facts.is_held() {
-            return Moment::NEVER;
-        }
-        let most = self.terms.max_hold.map_or(Moment::NEVER, |most| facts.since.after(most));
-        facts.deadline.before(TIMER_SLACK).min(most)
-    }
-
-    /// When it was granted.
-    #[cfg(any(feature = "metrics", feature = "trace"))]
-    pub(crate) fn since(&self) -> Moment {
-        self.facts().since
-    }
-
-    /// How long it has been held, or was until it was given back.
-    #[cfg(any(feature = "metrics", feature = "trace"))]
-    pub(crate) fn held_for(&self) -> Duration {
-        let (since, until) = {
-            let facts = self.facts();
-            (facts.since, facts.given_back)
-        };
-        let until = if until == Moment::NEVER { self.clock.now() } else { until };
-        until.since(since)
-    }
-
-    /// How late it is looked at now; `None` if that was to be at once.
-    #[cfg(any(feature = "metrics", feature = "trace"))]
-    pub(crate) fn lag(&self, now: Moment) -> Option<Duration> {
-        let due = self.due();
-        (due != Moment::default()).then(|| now.since(due))
-    }
-
-    pub(crate) fn due(&self) -> Moment {
-        self.facts().due
-    }
-
-    /// Is to be looked at then; false if it has ended.
-    pub(crate) fn set_due(&self, due: Moment) -> bool {
-        let mut facts = self.facts();
-        let alive = !matches!(facts.phase, Phase::Lost(_) | Phase::Released);
-        if alive {
-            facts.due = due;
-        }
-        alive
-    }
-
     fn facts(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Facts {
-    const fn is_held(&self) -> bool {
-        matches!(self.phase, Phase::Held | Phase::Jeopardy)
-    }
-
-    fn confirm(&mut self, sent_at: Moment, ttl: Duration, drift: Duration) {
-        let deadline = sent_at.after(ttl).before(drift).min(self.ends);
-        // Answers may come out of order; a deadline once true stays true.
-        if self.deadline == Moment::NEVER || deadline > self.deadline {
-            self.deadline = deadline;
-        }
-        self.confirmed = self.confirmed.max(sent_at);
-        self.told = ttl;
-    }
-
-    fn hold(&mut self, fence: u64, predecessor: Predecessor, now: Moment) {
-        self.phase = Phase::Held;
-        self.fence = fence;
-        self.predecessor = predecessor;
-        self.since = now;
     }
 }

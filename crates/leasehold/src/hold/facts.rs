@@ -1,0 +1,99 @@
+//! What is known of a ticket at one moment.
+
+use std::time::Duration;
+
+use crate::claim::{Mode, Predecessor};
+use crate::clock::Moment;
+use crate::engine::Loss;
+
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) phase: Phase,
+    pub(super) mode: Mode,
+    pub(super) fence: u64,
+    pub(super) predecessor: Predecessor,
+    pub(super) since: Moment,
+    /// The send time of the last request that was confirmed.
+    pub(super) confirmed: Moment,
+    /// From here on it may be someone else's.
+    pub(super) deadline: Moment,
+    /// When the keeper looks at it next; its key in the schedule.
+    pub(super) due: Moment,
+    /// An acquire or a renewal is under way: no other verb may be.
+    pub(super) verb_under_way: bool,
+    /// The waiting loop should look for itself.
+    pub(super) look: bool,
+    /// Somebody has asked the holder to let go.
+    pub(super) wanted: bool,
+    /// How long it is asked to run; grows when it is re-entered for longer.
+    pub(super) ttl: Duration,
+    /// How long it was last told to run, which may be less.
+    pub(super) told: Duration,
+    /// When a fixed lease ends; never, for one that is renewed.
+    pub(super) ends: Moment,
+    /// How many guards share it.
+    pub(super) shares: usize,
+    /// Whether it has come to its user.
+    pub(super) is_seen: bool,
+    /// When it was given back; never, for one that was not.
+    pub(super) given_back: Moment,
+    /// Whether anyone has ever waited for a change: to wake nobody is not free.
+    pub(super) is_watched: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Asked for, and perhaps in a queue.
+    Asked,
+    Held,
+    Jeopardy,
+    Lost(Loss),
+    Released,
+}
+
+impl Facts {
+    /// Of a ticket that was asked for, and of which no more is known.
+    pub(super) fn new(mode: Mode, ttl: Duration) -> Self {
+        Self {
+            phase: Phase::Asked,
+            mode,
+            fence: 0,
+            predecessor: Predecessor::Unknown,
+            since: Moment::NEVER,
+            confirmed: Moment::default(),
+            deadline: Moment::NEVER,
+            due: Moment::NEVER,
+            verb_under_way: false,
+            look: false,
+            wanted: false,
+            ttl,
+            told: ttl,
+            ends: Moment::NEVER,
+            shares: 1,
+            is_seen: false,
+            given_back: Moment::NEVER,
+            is_watched: false,
+        }
+    }
+
+    pub(super) const fn is_held(&self) -> bool {
+        matches!(self.phase, Phase::Held | Phase::Jeopardy)
+    }
+
+    pub(super) fn confirm(&mut self, sent_at: Moment, ttl: Duration, drift: Duration) {
+        let deadline = sent_at.after(ttl).before(drift).min(self.ends);
+        // Answers may come out of order; a deadline once true stays true.
+        if self.deadline == Moment::NEVER || deadline > self.deadline {
+            self.deadline = deadline;
+        }
+        self.confirmed = self.confirmed.max(sent_at);
+        self.told = ttl;
+    }
+
+    pub(super) fn hold(&mut self, fence: u64, predecessor: Predecessor, now: Moment) {
+        self.phase = Phase::Held;
+        self.fence = fence;
+        self.predecessor = predecessor;
+        self.since = now;
+    }
+}
