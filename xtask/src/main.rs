@@ -6,6 +6,7 @@
 mod check;
 mod interop;
 mod need;
+mod program;
 mod test;
 
 use std::path::{Path, PathBuf};

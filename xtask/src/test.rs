@@ -1,9 +1,10 @@
 //! `cargo xtask test`: the tests, with one plain line at the end.
 
 use std::fmt;
-use std::io::{BufRead, BufReader};
-use std::process::{ChildStdout, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
+use crate::program::{self, Ran};
 use crate::{Done, cargo, need};
 
 /// Every engine whose tests can be chosen.
@@ -27,7 +28,7 @@ pub(crate) fn execute(engines: &[String]) -> Result<(Tally, Done), String> {
     if !engines.is_empty() {
         println!("narrowed on purpose: only the engines {} are tested", engines.join(", "));
     }
-    let (mut tally, succeeded) = run_cargo(engines)?;
+    let (mut tally, succeeded) = run_tests(engines)?;
     let verdict = verdict(&mut tally, succeeded).map_err(str::to_owned);
     Ok((tally, verdict))
 }
@@ -47,31 +48,50 @@ fn engines(args: &[String]) -> Result<Vec<String>, String> {
     }
 }
 
-/// Runs all tests, shows their output as it comes, and counts the results.
-fn run_cargo(engines: &[String]) -> Result<(Tally, bool), String> {
-    let mut command = cargo();
-    command.args(["test", "--workspace", "--all-features", "--no-fail-fast"]);
-    // A choice that is merely left over in the environment would narrow in silence.
-    command.env_remove(VARIABLE);
-    if !engines.is_empty() {
-        command.env(VARIABLE, engines.join(","));
-    }
-    let child = command.stdout(Stdio::piped()).spawn();
-    let mut child = child.map_err(|error| format!("cargo cannot be run: {error}"))?;
-    let tally = child.stdout.take().map(follow).unwrap_or_default();
-    let status = child.wait().map_err(|error| format!("cargo was lost: {error}"))?;
-    Ok((tally, status.success()))
+/// Runs all tests, shows their output as they end, and counts the results.
+fn run_tests(engines: &[String]) -> Result<(Tally, bool), String> {
+    let prepare = |command: &mut Command| {
+        // A choice that is merely left over in the environment would narrow in silence.
+        command.env_remove(VARIABLE);
+        if !engines.is_empty() {
+            command.env(VARIABLE, engines.join(","));
+        }
+    };
+    let counted = Mutex::new((Tally::default(), true));
+    let programs = match program::build() {
+        Ok(programs) => programs,
+        // No test has failed, but something has.
+        Err(why) => {
+            println!("{why}");
+            return Ok((Tally::default(), false));
+        }
+    };
+    program::run_all(programs, prepare, |ran| show(&ran, &counted))?;
+    let mut documented = cargo();
+    documented.args(["test", "--workspace", "--all-features", "--no-fail-fast", "--doc"]);
+    prepare(&mut documented);
+    let output = documented.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo cannot be run: {error}"))?;
+    show(&Ran { name: "examples of the documentation".into(), output }, &counted);
+    counted.into_inner().map_err(|_| "a lane died".to_owned())
 }
 
-fn follow(output: ChildStdout) -> Tally {
-    let mut tally = Tally::default();
+/// Shows what one program said in one piece, and counts it.
+fn show(ran: &Ran, counted: &Mutex<(Tally, bool)>) {
+    let Ok(mut counted) = counted.lock() else { return };
+    println!("\n{}:", ran.name);
+    let mut own = Tally::default();
     // Tests may print what is not text; every line is shown as well as can be.
-    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
+    for line in String::from_utf8_lossy(&ran.output.stdout).lines() {
         println!("{line}");
-        tally.count(&line);
+        own.count(line);
     }
-    tally
+    let succeeded = ran.output.status.success();
+    if !succeeded && own.failed == 0 {
+        println!("{} died: {}", ran.name, ran.output.status);
+    }
+    counted.0.add(&own);
+    counted.1 &= succeeded;
 }
 
 /// Decides; a failure that no test reported still counts as one.
@@ -98,6 +118,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    const fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
     /// Adds a line like `test result: ok. 3 passed; 0 failed; 1 ignored; ...`,
     /// which libtest and libtest-mimic print once per test program.
     fn count(&mut self, line: &str) {
