@@ -111,6 +111,22 @@ impl Link {
         }
     }
 
+    /// Two statements, each a transaction of its own, the second after the first:
+    /// one round trip, where the driver can send before it has heard. Repeated
+    /// together. If the second fails it is not known what the first did.
+    pub(super) fn run_both(
+        &self,
+        first: Step,
+        then: Step,
+    ) -> impl Future<Output = Result<[Reply; 2]>> + Send + 'static {
+        let answer = self.start(Work::Both([first, then]));
+        async move {
+            let replies = answer.await?.unwrap_or_default();
+            let missing = |_| Error::new(ErrorKind::Unexpected, "no answer to a statement");
+            replies.try_into().map_err(missing)
+        }
+    }
+
     /// Several statements in one transaction, in order, each a round trip.
     ///
     /// A step that must change something and meets no row ends it: all is

@@ -67,6 +67,35 @@ async fn values_come_back_as_they_went() {
     }
 }
 
+/// Also if only the second is prepared already, and whatever else is under way.
+#[tokio::test]
+async fn of_two_statements_the_second_sees_what_the_first_did() {
+    for server in Server::each() {
+        let link = open(&server.url()).await.unwrap();
+        table(&link).await;
+        let look =
+            |k: &str| step(&link, "SELECT COUNT(*) FROM t WHERE k = ?", vec![k.into()], false);
+        link.run(&look("a").sql, look("a").values).await.unwrap();
+        let both = async |k: String| {
+            let insert =
+                step(&link, "INSERT INTO t (k) VALUES (?)", vec![k.as_str().into()], false);
+            let [made, seen] = link.run_both(insert, look(&k)).await.unwrap();
+            assert_eq!((made.affected, seen.rows[0].int(0).unwrap()), (1, 1), "{k}");
+        };
+        both("a".to_owned()).await;
+        let [b, c, d] = ["b", "c", "d"].map(|k| both(k.to_owned()));
+        tokio::join!(b, c, d);
+        // The first was done, and nobody can tell: it is not said to have failed.
+        let insert = step(&link, "INSERT INTO t (k) VALUES (?)", vec!["e".into()], false);
+        let wrong =
+            step(&link, "SELECT 1 / (COUNT(*) - 1) FROM t WHERE k = ?", vec!["e".into()], false);
+        if link.dialect() == Dialect::Postgres {
+            let error = link.run_both(insert, wrong).await.unwrap_err();
+            assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_transaction_is_all_or_nothing() {
     for server in Server::each() {

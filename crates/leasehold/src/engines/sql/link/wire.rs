@@ -161,6 +161,14 @@ impl Wire {
         either!(&self.driver, wire => wire.run(sql, values, &self.clock).await)
     }
 
+    /// One after the other, in one round trip if the driver can.
+    pub(super) async fn run_both(&self, steps: &[Step; 2]) -> Result<[Reply; 2], Fault> {
+        if self.is_gone() {
+            return Err(Fault::gone());
+        }
+        either!(&self.driver, wire => wire.run_both(steps, &self.clock).await)
+    }
+
     pub(super) async fn batch(&self, sql: &str) -> Result<(), Fault> {
         either!(&self.driver, wire => wire.batch(sql).await)
     }

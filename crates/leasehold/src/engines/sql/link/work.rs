@@ -18,6 +18,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) enum Work {
     One(Step),
+    Both([Step; 2]),
     All(Vec<Step>),
     Batch(String),
 }
@@ -67,12 +68,13 @@ impl Work {
 
     /// Whether nothing else may be under way on its connection.
     const fn is_alone(&self) -> bool {
-        !matches!(self, Self::One(_))
+        !matches!(self, Self::One(_) | Self::Both(_))
     }
 
     async fn on(&self, wire: &Wire, settings: &Settings) -> Answer<Fault> {
         match self {
             Self::One(step) => wire.run(&step.sql, &step.values).await.map(|it| Some(vec![it])),
+            Self::Both(steps) => wire.run_both(steps).await.map(|it| Some(it.into())),
             Self::All(steps) => wire.transact(steps, settings).await,
             Self::Batch(sql) => wire.batch(sql).await.map(|()| None),
         }

@@ -3,10 +3,11 @@
 use super::Inner;
 use super::page::{Page, int, key};
 use super::session::Lodging;
+use super::swap::step;
 use super::tickets::Outlook;
-use crate::claim::{Busy, Claim, Grant, Mode, Place, Stance, Verdict};
+use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict};
 use crate::engine::state::{Answer, State, Verb};
-use crate::engines::sql::link::Dialect;
+use crate::engines::sql::link::{Dialect, Reply, Step};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 
 /// How often a session may end before the claim that it was made for arrives.
@@ -18,13 +19,8 @@ impl Inner {
         if matches!(claim.stance, Stance::Wait { .. }) {
             self.tickets.expect(&claim.ticket);
         }
-        let mut verdict = self.ask(&claim).await;
-        match &mut verdict {
-            Ok(Verdict::Granted(grant)) if claim.load => {
-                // It is granted: a caller that hears of a failure gives it back.
-                let record = self.record(&claim.ticket.name).await;
-                grant.record = record.map_err(Error::unknown)?;
-            }
+        let verdict = self.ask(&claim).await;
+        match &verdict {
             Ok(Verdict::Busy(Busy { place: None, .. })) => {
                 self.tickets.remove(claim.ticket.id);
             }
@@ -44,12 +40,12 @@ impl Inner {
             let lodging = self.lodge(claim).await?;
             // Whoever is in the queue knows that the name is not free.
             if self.tickets.known(claim.ticket.id).is_none()
-                && let Some(grant) = self.take(claim, lodging).await?
+                && let Some(verdict) = self.take(claim, lodging).await?
             {
-                return Ok(Verdict::Granted(grant));
+                return Ok(verdict);
             }
             if let Some(verdict) = self.join(claim, lodging).await? {
-                return Ok(verdict);
+                return self.with_record(claim, verdict).await;
             }
             self.mine.forget(lodging.id);
         }
@@ -66,8 +62,30 @@ impl Inner {
         }
     }
 
-    /// Takes a free name: one statement.
-    async fn take(&self, claim: &Claim, lodging: Lodging) -> Result<Option<Grant>> {
+    /// Takes a free name: one statement, and one more for the record.
+    async fn take(&self, claim: &Claim, lodging: Lodging) -> Result<Option<Verdict>> {
+        let taking = self.taking(claim, lodging)?;
+        let (reply, record) = if claim.load {
+            self.and_record(taking, &claim.ticket.name).await?
+        } else {
+            (self.link.run(&taking.sql, taking.values).await?, None)
+        };
+        let fence = self.fence(&reply).map_err(Error::unknown)?;
+        if fence == 0 {
+            let found = record.filter(|_| claim.unless_found);
+            if found.is_some() && !claim.renewed {
+                self.end_fixed(lodging.id).await;
+            }
+            return Ok(found.map(|record| Verdict::Busy(Busy::found(record))));
+        }
+        self.holds(&claim.ticket, lodging.id);
+        let left = lodging.until.since(reply.sent_at);
+        let mut grant = Grant::new(fence, left, reply.sent_at).following(Predecessor::None);
+        grant.record = record;
+        Ok(Some(Verdict::Granted(grant)))
+    }
+
+    fn taking(&self, claim: &Claim, lodging: Lodging) -> Result<Step> {
         let ticket = &claim.ticket;
         let alone = matches!(ticket.mode, Mode::Exclusive | Mode::Write);
         let mut state = State::granted(claim, lodging.id);
@@ -87,25 +105,30 @@ impl Inner {
             state.into(),
             self.tides.good_until(&self.clock).into(),
         ];
-        let reply = self.run(&self.statements.take, values).await?;
-        let fence = match self.link.dialect() {
-            Dialect::Postgres => reply.rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs(),
-            // Without a session no row was made, whatever the number says.
-            Dialect::Mysql => {
-                if reply.affected > 0 {
-                    reply.last_id
-                } else {
-                    0
-                }
+        let unless =
+            if claim.unless_found { &self.statements.take_new } else { &self.statements.take };
+        Ok(step(unless, values, false))
+    }
+
+    /// The fence that was drawn; 0 if the name was not taken.
+    fn fence(&self, reply: &Reply) -> Result<u64> {
+        match self.link.dialect() {
+            Dialect::Postgres => {
+                Ok(reply.rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs())
             }
-        };
-        if fence == 0 {
-            return Ok(None);
+            // Without a session no row was made, whatever the number says.
+            Dialect::Mysql if reply.affected > 0 => Ok(reply.last_id),
+            Dialect::Mysql => Ok(0),
         }
-        self.holds(ticket, lodging.id);
-        let left = lodging.until.since(reply.sent_at);
-        let none = crate::claim::Predecessor::None;
-        Ok(Some(Grant::new(fence, left, reply.sent_at).following(none)))
+    }
+
+    /// It is granted: a caller that hears of a failure gives it back.
+    async fn with_record(&self, claim: &Claim, mut verdict: Verdict) -> Result<Verdict> {
+        if let (Verdict::Granted(grant), true) = (&mut verdict, claim.load) {
+            let record = self.record(&claim.ticket.name).await;
+            grant.record = record.map_err(Error::unknown)?;
+        }
+        Ok(verdict)
     }
 
     /// Takes the name or joins its queue; `None` if the session has ended.

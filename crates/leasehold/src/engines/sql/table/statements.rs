@@ -12,6 +12,8 @@ pub(super) struct Statements {
     /// 1 namespace, 2 name, 3 lease or null, 4 session, 5 sessions, 6 owner,
     /// 7 description, 8 state, 9 good until.
     pub(super) take: Text,
+    /// The same, if there is no record of that name.
+    pub(super) take_new: Text,
     /// 1 namespace, 2 name, 3 lease, 4 how long it is remembered.
     pub(super) free: Text,
     /// 1 namespace, 2 name, 3 version, 4 state, 5 fence, 6 lease, 7 watch,
@@ -46,6 +48,7 @@ impl Statements {
         Self {
             load: pick(LOAD_POSTGRES, LOAD_MYSQL),
             take: pick(TAKE_POSTGRES, TAKE_MYSQL),
+            take_new: pick(&unless_found(TAKE_POSTGRES), &unless_found(TAKE_MYSQL)),
             free: text(FREE),
             swap: text(&if postgres { telling(SWAP) } else { SWAP.to_owned() }),
             enter: if postgres {
@@ -133,6 +136,14 @@ ON DUPLICATE KEY UPDATE \
  updated = IF({names}.state IS NULL, VALUES(updated), {names}.updated), \
  forget_at = IF({names}.state IS NULL, NULL, {names}.forget_at), \
  state = IF({names}.state IS NULL, VALUES(state), {names}.state)";
+
+/// A record that has come to stand after this looked is found by whoever reads it
+/// next, under the lease.
+fn unless_found(take: &str) -> String {
+    let absent =
+        "AND NOT EXISTS (SELECT 1 FROM {records} r WHERE r.namespace = $1 AND r.name = $2) ON ";
+    take.replacen("ON ", absent, 1)
+}
 
 /// Gives back what somebody holds alone, unless it has run out.
 const FREE: &str = "\

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::link::{Link, Settings};
 use super::super::server::Server;
 use super::*;
-use crate::claim::{Owner, Stance};
+use crate::claim::{Owner, Stance, Store};
 use crate::engines::sql::link::Value;
 use crate::error::ErrorKind;
 
@@ -251,6 +251,35 @@ async fn a_sweep_ends_what_the_dead_left_and_nothing_else() {
         assert_eq!(one(link, "SELECT count(*) FROM leasehold_sessions").await, 1);
         assert!(table.0.load(&held.ticket.name, 0).await.unwrap().state.sole().is_some());
         release(&table, held.ticket).await;
+    }
+}
+
+/// A request with a key that is done writes nothing at all.
+#[tokio::test]
+async fn a_record_that_will_do_is_told_without_a_write() {
+    for server in Server::each() {
+        let table = self::table(&server.url()).await;
+        let link = &table.0.link;
+        let ask = |text: &str| {
+            let mut claim = claim(text, "asks");
+            (claim.load, claim.unless_found) = (true, true);
+            claim
+        };
+        let records = table.records().unwrap();
+        let put = |text: &str| Store::put(name(text), b"done".to_vec());
+        records.store(put("done")).await.unwrap().unwrap();
+        let Verdict::Busy(busy) = table.acquire(ask("done")).await.unwrap() else {
+            panic!("granted")
+        };
+        assert_eq!(busy.found.unwrap().value, b"done");
+        assert_eq!(one(link, "SELECT count(*) FROM leasehold_names").await, 0);
+        granted(&table, ask("new")).await;
+        // A record whose time is up is no record, swept or not.
+        let mut short = put("over");
+        short.ttl = Some(Duration::from_millis(1));
+        records.store(short).await.unwrap().unwrap();
+        while table.0.record(&name("over")).await.unwrap().is_some() {}
+        granted(&table, ask("over")).await;
     }
 }
 

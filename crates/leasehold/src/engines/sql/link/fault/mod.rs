@@ -32,6 +32,11 @@ impl Fault {
         Self { error: away("the connection is gone"), again: false, broken: true }
     }
 
+    /// What went before it may have had an effect.
+    pub(super) fn unknown(self) -> Self {
+        Self { error: self.error.unknown(), ..self }
+    }
+
     /// What was never committed had no effect, even if its answer is lost.
     pub(super) fn undone(self) -> Self {
         let error = match self.error.outcome() {

@@ -84,6 +84,19 @@ impl Wire {
         self.with(async |conn| conn.say(sql, values, clock).await).await
     }
 
+    pub(super) async fn run_both(
+        &self,
+        [first, then]: &[Step; 2],
+        clock: &Clock,
+    ) -> Result<[Reply; 2], Fault> {
+        self.with(async |conn| {
+            let one = conn.say(&first.sql, &first.values, clock).await?;
+            let other = conn.say(&then.sql, &then.values, clock).await;
+            Ok([one, other.map_err(Fault::unknown)?])
+        })
+        .await
+    }
+
     pub(super) async fn batch(&self, sql: &str) -> Result<(), Fault> {
         self.with(async |conn| conn.tell(sql).await).await
     }

@@ -135,6 +135,25 @@ impl Wire {
         said
     }
 
+    /// One after the other: the second leaves before the first is answered.
+    pub(super) async fn run_both(
+        &self,
+        [first, then]: &[Step; 2],
+        clock: &Clock,
+    ) -> Result<[Reply; 2], Fault> {
+        if !self.is_pooled() {
+            // What has to be prepared first would be overtaken.
+            self.prepare(&first.sql, &first.values).await.map_err(Fault::undone)?;
+            self.prepare(&then.sql, &then.values).await.map_err(Fault::undone)?;
+        }
+        let (one, other) = tokio::join!(
+            biased;
+            self.run(&first.sql, &first.values, clock),
+            self.run(&then.sql, &then.values, clock),
+        );
+        Ok([one?, other.map_err(Fault::unknown)?])
+    }
+
     pub(super) async fn batch(&self, sql: &str) -> Result<(), Fault> {
         self.client.batch_execute(sql).await.map_err(|cause| self.fault(&cause))
     }

@@ -82,6 +82,12 @@ impl Act for Acquire {
         self.claim.ticket.mode.check()?;
         let session = ledger.session_for(&self.claim)?;
         let mut page = ledger.load(&self.claim.ticket.name)?;
+        if self.claim.unless_found
+            && page.state.mode_of(self.ticket().id).is_none()
+            && let Some(found) = ledger.record(&self.claim.ticket.name)?
+        {
+            return Ok(Verdict::Busy(Busy::found(found)));
+        }
         let mut answer = self.step(ledger, &mut page, session)?;
         if matches!(answer, Answer::Busy { .. } | Answer::OtherKind(_)) {
             let ahead: Vec<_> = page.state.ahead(self.ticket().id).take(ASKED).collect();

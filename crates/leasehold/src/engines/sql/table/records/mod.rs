@@ -42,6 +42,14 @@ impl Entry {
         let record = Record::new(row.bytes(2)?.to_vec(), version.unsigned_abs());
         Ok(Some(Self { record, over: lapsed || unbound }))
     }
+
+    fn living(self) -> Option<Record> {
+        (!self.over).then_some(self.record)
+    }
+}
+
+fn entry(reply: &Reply) -> Result<Option<Entry>> {
+    reply.rows.first().map_or(Ok(None), Entry::read)
 }
 
 /// What keeps a new value: its time, and its lease.
@@ -53,13 +61,24 @@ struct Stay {
 
 impl Inner {
     async fn entry(&self, name: &Name) -> Result<Option<Entry>> {
-        let reply = self.run(&self.records.load, self.key(name).to_vec()).await?;
-        reply.rows.first().map_or(Ok(None), Entry::read)
+        entry(&self.run(&self.records.load, self.key(name).to_vec()).await?)
     }
 
     /// A record as it is now; changes nothing.
     pub(super) async fn record(&self, name: &Name) -> Result<Option<Record>> {
-        Ok(self.entry(name).await?.filter(|entry| !entry.over).map(|entry| entry.record))
+        Ok(self.entry(name).await?.and_then(Entry::living))
+    }
+
+    /// What `first` says, and the record as it is after that.
+    pub(super) async fn and_record(
+        &self,
+        first: Step,
+        name: &Name,
+    ) -> Result<(Reply, Option<Record>)> {
+        let look = step(&self.records.load, self.key(name).to_vec(), false);
+        let [said, found] = self.link.run_both(first, look).await?;
+        let found = entry(&found).map_err(Error::unknown)?;
+        Ok((said, found.and_then(Entry::living)))
     }
 
     /// A record as it is now; what is over goes first.
