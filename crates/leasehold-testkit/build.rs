@@ -9,7 +9,7 @@ type Swaps = &'static [(&'static str, &'static str)];
 
 const LIBRARY: &str = "../leasehold/src";
 
-const FILES: [(&str, Swaps); 5] = [
+const FILES: [(&str, Swaps); 7] = [
     (
         "gate.rs",
         &[("std::sync::{Arc", "shuttle::sync::{Arc"), ("tokio::sync::oneshot", "crate::oneshot")],
@@ -28,12 +28,16 @@ const FILES: [(&str, Swaps); 5] = [
         &[
             ("std::sync::{Mutex", "shuttle::sync::{Mutex"),
             ("tokio::sync::Notify", "crate::notify::Notify"),
+            ("mod agenda;", r#"mod agenda { include!(concat!(env!("OUT_DIR"), "/agenda.rs")); }"#),
+            ("mod facts;", r#"mod facts { include!(concat!(env!("OUT_DIR"), "/facts.rs")); }"#),
             (
                 "Ticket { id: self.id, name: self.name.clone(), mode: self.mode() }",
                 "crate::claim::ticket(self.id, self.name.clone(), self.mode())",
             ),
         ],
     ),
+    ("hold/agenda.rs", &[]),
+    ("hold/facts.rs", &[]),
     (
         "schedule.rs",
         &[

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
+use super::Office;
 use super::card::Card;
 use super::desk::{Desk, Stage};
-use super::ensemble::{Ensemble, Entry, If, Joined, Life, Line, Newcomer, Part, Step};
+use super::ensemble::{
+    Ensemble, Entry, If, Joined, Life, Line, Newcomer, Part, Step, Value, Wants,
+};
 use super::line::{Standing, standing};
-use super::{Office, records};
+use super::records::{self, Found};
 use crate::claim::{
-    Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Place, Record, Released, Renewal, Stance,
-    Store, Ticket, Verdict,
+    Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Place, Released, Renewal, Stance, Store,
+    Ticket, Verdict,
 };
 use crate::engine::state::Answer;
 use crate::error::{Error, ErrorKind, Outcome, Result};
-use crate::name::Name;
 
 /// How often a claim joins again whose entry somebody removes at once.
 pub(super) const ATTEMPTS: usize = 5;
@@ -25,10 +27,11 @@ impl<E: Ensemble> Office<E> {
             return Err(other_kind(desk.ticket.mode));
         }
         let doubtful = desk.doubtful;
+        let unread = |verdict| (verdict, None);
         let asked = match (desk.fence(), self.way(claim.ticket.mode)) {
-            (Some(fence), _) => grant(&desk, &claim, fence),
+            (Some(fence), _) => grant(&desk, &claim, fence).map(unread),
             (None, Mode::Permits { take, of }) => {
-                self.ask_for_permits(&claim, desk, take, of).await
+                self.ask_for_permits(&claim, desk, take, of).await.map(unread)
             }
             (None, _) => self.ask_in_queue(&claim, desk).await,
         };
@@ -39,7 +42,8 @@ impl<E: Ensemble> Office<E> {
         if clear {
             self.desks.update(claim.ticket.id, |desk| desk.doubtful = false);
         }
-        self.with_record(asked?, &claim).await
+        let (verdict, read) = asked?;
+        self.with_record(verdict, &claim, read).await
     }
 
     /// The desk of a claim. One whose session is over starts anew: its entries
@@ -56,27 +60,44 @@ impl<E: Ensemble> Office<E> {
         Ok(desk)
     }
 
-    async fn ask_in_queue(self: &Arc<Self>, claim: &Claim, mut desk: Desk) -> Result<Verdict> {
+    /// The verdict, and what was read of the record on the way.
+    async fn ask_in_queue(self: &Arc<Self>, claim: &Claim, mut desk: Desk) -> Result<Asked> {
         let line = Line::of(&claim.ticket.name, Part::Queue);
+        let mut wants = wants(claim);
         for _ in 0..ATTEMPTS {
-            let found = match desk.entries.first() {
-                Some(mine) => self.ensemble.list(line.clone(), Some(mine.clone())).await?,
+            let (found, read) = match desk.entries.first() {
+                Some(mine) => (self.ensemble.list(line.clone(), Some(mine.clone())).await?, None),
                 None => {
-                    let joined = self.join(claim, &desk, line.clone(), claim.ticket.mode).await?;
+                    let mode = claim.ticket.mode;
+                    let joined = self.join(claim, &desk, line.clone(), mode, wants).await?;
                     desk.entries.clone_from(&joined.mine);
-                    joined.line
+                    (joined.line, joined.value)
                 }
             };
             let Some(mine) = desk.entries.first() else {
-                return self.turned_away(claim, &found).await;
+                let instead = read.flatten().filter(|_| wants == Wants::ValueInstead);
+                if instead.is_none() {
+                    return Ok((self.turned_away(claim, &found).await?, None));
+                }
+                if let Some(record) = self.living(instead).await? {
+                    self.desks.remove(claim.ticket.id);
+                    return Ok((Verdict::Busy(Busy::found(record)), None));
+                }
+                // It has outlived what it was bound to, and stands in nobody's way.
+                wants = Wants::Value;
+                continue;
             };
-            match standing(&found, mine) {
-                Standing::Holds => return self.hold(claim, desk).await,
-                Standing::Behind(ahead) => return self.stand(claim, Some(ahead), &found).await,
-                Standing::OtherKind(mode) => return self.refuse(claim, mode).await,
+            let verdict = match standing(&found, mine) {
+                Standing::Holds => self.hold(claim, desk).await?,
+                Standing::Behind(ahead) => self.stand(claim, Some(ahead), &found).await?,
+                Standing::OtherKind(mode) => self.refuse(claim, mode).await?,
                 // Somebody has removed it: to the end of the line.
-                Standing::Absent => desk.entries.clear(),
-            }
+                Standing::Absent => {
+                    desk.entries.clear();
+                    continue;
+                }
+            };
+            return Ok((verdict, read));
         }
         Err(removed())
     }
@@ -99,6 +120,7 @@ impl<E: Ensemble> Office<E> {
         desk: &Desk,
         line: Line,
         mode: Mode,
+        wants: Wants,
     ) -> Result<Joined> {
         let (id, part) = (claim.ticket.id, line.part);
         let alone = claim.stance == Stance::Try && matches!(mode, Mode::Exclusive | Mode::Write);
@@ -108,6 +130,7 @@ impl<E: Ensemble> Office<E> {
             card: Card::of(claim, self.way(claim.ticket.mode)),
             only_if_empty: alone && part == Part::Queue,
             again: desk.doubtful,
+            wants,
         };
         self.desks.update(id, |desk| desk.doubtful = true);
         let card = newcomer.card.clone();
@@ -298,15 +321,31 @@ impl<E: Ensemble> Office<E> {
         }
     }
 
-    async fn with_record(&self, mut verdict: Verdict, claim: &Claim) -> Result<Verdict> {
+    async fn with_record(
+        &self,
+        mut verdict: Verdict,
+        claim: &Claim,
+        read: Read,
+    ) -> Result<Verdict> {
         if let (Verdict::Granted(grant), true) = (&mut verdict, claim.load) {
-            grant.record = self.record(&claim.ticket.name).await?;
+            grant.record = match read {
+                Some(value) => self.living(value).await?,
+                None => self.live(&claim.ticket.name).await?.map(Found::record),
+            };
         }
         Ok(verdict)
     }
+}
 
-    async fn record(&self, name: &Name) -> Result<Option<Record>> {
-        Ok(self.live(name).await?.map(|found| found.record()))
+/// What was read of a record on the way, if it was.
+type Read = Option<Option<Value>>;
+type Asked = (Verdict, Read);
+
+const fn wants(claim: &Claim) -> Wants {
+    match (claim.load, claim.unless_found) {
+        (false, _) => Wants::Nothing,
+        (true, false) => Wants::Value,
+        (true, true) => Wants::ValueInstead,
     }
 }
 

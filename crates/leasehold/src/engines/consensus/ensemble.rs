@@ -72,6 +72,18 @@ pub(in crate::engines) struct Newcomer {
     /// An earlier request of this id may have arrived: look for what it left,
     /// in this session, before adding to it.
     pub(in crate::engines) again: bool,
+    pub(in crate::engines) wants: Wants,
+}
+
+/// What a newcomer wants with the value of the name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::engines) enum Wants {
+    #[default]
+    Nothing,
+    /// To read it, once it has joined.
+    Value,
+    /// The same; and it joins only if there is none, where one request can do that.
+    ValueInstead,
 }
 
 /// A line as a newcomer found it, in the same request.
@@ -86,6 +98,8 @@ pub(in crate::engines) struct Joined {
     pub(in crate::engines) line: Vec<Entry>,
     /// The name is in use as another kind of lock, which this line cannot show.
     pub(in crate::engines) stranger: Option<Mode>,
+    /// The value of the name, if it was read.
+    pub(in crate::engines) value: Option<Option<Value>>,
 }
 
 /// What became of a watched key.

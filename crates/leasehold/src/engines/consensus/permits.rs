@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::Office;
 use super::claims::{ATTEMPTS, removed};
 use super::desk::{Desk, Stage};
-use super::ensemble::{Ensemble, Entry, Line, Part};
+use super::ensemble::{Ensemble, Entry, Line, Part, Wants};
 use super::line::{Standing, fits, other_count, standing, weight};
 use crate::claim::{Claim, Mode, Stance, Verdict};
 use crate::error::Result;
@@ -41,7 +41,8 @@ impl<E: Ensemble> Office<E> {
         if let Some(behind) = self.stand_at_the_door(claim, &mut desk).await? {
             return Ok(behind);
         }
-        let joined = self.join(claim, &desk, line, Mode::Permits { take, of }).await?;
+        let joined =
+            self.join(claim, &desk, line, Mode::Permits { take, of }, Wants::Nothing).await?;
         desk.entries.clone_from(&joined.mine);
         let others: Vec<Entry> =
             joined.line.iter().filter(|entry| entry.id != Some(claim.ticket.id)).cloned().collect();
@@ -65,7 +66,9 @@ impl<E: Ensemble> Office<E> {
                     self.ensemble.list(line.clone(), Some(mine.clone())).await?
                 }
                 _ => {
-                    let joined = self.join(claim, desk, line.clone(), Mode::Exclusive).await?;
+                    let joined = self
+                        .join(claim, desk, line.clone(), Mode::Exclusive, Wants::Nothing)
+                        .await?;
                     desk.door = joined.mine.first().cloned();
                     joined.line
                 }

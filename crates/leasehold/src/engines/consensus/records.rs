@@ -96,6 +96,12 @@ impl<E: Ensemble> Office<E> {
         Ok(self.found(name).await?.1)
     }
 
+    /// What counts of a value that was read.
+    pub(super) async fn living(&self, value: Option<Value>) -> Result<Option<Record>> {
+        let Some(value) = value else { return Ok(None) };
+        Ok(self.if_alive(Found::new(&value)).await?.map(Found::record))
+    }
+
     /// What is stored, and what counts of it.
     async fn found(&self, name: &Name) -> Result<(Option<Value>, Option<Found>)> {
         let Some(value) = self.ensemble.load(name.clone()).await? else { return Ok((None, None)) };

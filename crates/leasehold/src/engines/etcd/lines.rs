@@ -5,9 +5,10 @@ use super::keys::{self, Found, Keys};
 use super::link::{Fault, over};
 use super::proto::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use super::txn::{self, read};
+use super::values::value;
 use crate::claim::{LeaseId, Mode};
 use crate::clock::Moment;
-use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session, WatchedLine};
+use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session, Wants, WatchedLine};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How much of a line is listed at first.
@@ -20,6 +21,8 @@ pub(super) struct Place {
     pub(super) prefix: String,
     /// What the keys of all lines of the name begin with.
     base: String,
+    /// Where the value of the name is.
+    record: String,
 }
 
 /// What lies below a prefix.
@@ -43,7 +46,8 @@ impl Etcd {
         let only_if_empty = newcomer.only_if_empty;
         let joined = self.try_join(session, &place, &newcomer, by).await?;
         let nobody = joined.mine.is_empty() && joined.line.is_empty() && joined.stranger.is_none();
-        if !(only_if_empty && nobody) {
+        let found = newcomer.wants == Wants::ValueInstead && matches!(joined.value, Some(Some(_)));
+        if found || !(only_if_empty && nobody) {
             return Ok(joined);
         }
         // Keys of other names lie below this one's: only one's own place in the
@@ -63,14 +67,18 @@ impl Etcd {
         let tombstone = self.keys.tombstone(place.part, newcomer.id);
         let request = place.joining(&own, session, newcomer, &tombstone);
         let answer = self.on_session(session, self.link.try_ask(request, by).await)?;
-        let [own, tombstone, line, queue] = ranges(answer);
+        let [own, tombstone, line, rest] = ranges(answer);
+        let (queue, value) = match newcomer.wants {
+            Wants::Nothing => (rest, None),
+            _ => (RangeResponse::default(), Some(rest.kvs.into_iter().next().map(value))),
+        };
         let mine: Vec<_> = place.view(&own.kvs).line;
         if mine.is_empty() && !tombstone.kvs.is_empty() {
             return Err(Error::new(ErrorKind::NotHeld, "this claim has been given back"));
         }
         let View { line, stranger, .. } = self.whole(place, line, mine.first(), by).await?;
         let stranger = stranger.or_else(|| place.stranger(&queue.kvs));
-        Ok(Joined { mine, line, stranger })
+        Ok(Joined { mine, line, stranger, value })
     }
 
     pub(super) async fn list(&self, line: &Line, mine: Option<&Entry>) -> Result<Vec<Entry>> {
@@ -138,7 +146,7 @@ impl Etcd {
 
     fn place(&self, line: &Line) -> Result<Place> {
         let (prefix, base) = (self.keys.line(line)?, self.keys.base(&line.name)?);
-        Ok(Place { part: line.part, prefix, base })
+        Ok(Place { part: line.part, prefix, base, record: self.keys.record(&line.name) })
     }
 
     /// As much of a line as matters to `mine`, all of it if that is nobody's.
@@ -182,9 +190,12 @@ impl Place {
     ) -> TxnRequest {
         let mut compare = vec![txn::absent(own), txn::absent(tombstone)];
         compare.extend(newcomer.only_if_empty.then(|| txn::none_below(&self.prefix)));
+        let instead = newcomer.wants == Wants::ValueInstead;
+        compare.extend(instead.then(|| txn::absent(&self.record)));
         let line = txn::oldest_below(&self.prefix, PAGE);
         let mut looks = vec![read(txn::one(own)), read(txn::one(tombstone)), read(line)];
         looks.extend((self.part != Part::Queue).then(|| read(self.queue())));
+        looks.extend((newcomer.wants != Wants::Nothing).then(|| read(txn::one(&self.record))));
         let mut card = newcomer.card.clone();
         if self.part != Part::Door {
             card.mode = Some(newcomer.mode);
@@ -221,8 +232,8 @@ impl Place {
     }
 }
 
-/// What the reads of a join found; the last is left out where the line is the
-/// queue itself.
+/// What the reads of a join found. The last is the queue where the line is not the
+/// queue itself, and the record where that is wanted, which is only in the queue.
 fn ranges(answer: TxnResponse) -> [RangeResponse; 4] {
     let mut found = txn::found(answer);
     std::array::from_fn(|_| found.next().unwrap_or_default())

@@ -201,7 +201,7 @@ fn named(namespace: &Namespace, records: &str, key: KeyValue) -> Option<(Name, V
     Some((Name::new(namespace, text).ok()?, value(key)))
 }
 
-fn value(key: KeyValue) -> Value {
+pub(super) fn value(key: KeyValue) -> Value {
     let version = key.mod_revision.unsigned_abs();
     Value { bytes: key.value, version, stamp: key.mod_revision }
 }

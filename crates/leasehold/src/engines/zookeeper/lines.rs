@@ -9,7 +9,7 @@ use super::layout::{LEASES, LOCKS, downgraded, prefix, sort};
 use super::tether::Tether;
 use super::wire::{Body, Code, Node, Request};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session};
+use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session, Wants};
 use crate::error::Result;
 use crate::name::Name;
 
@@ -41,7 +41,8 @@ impl Client {
         Err(fault::away("the path of the line is removed as often as it is made"))
     }
 
-    /// One trip: enter, list the line, and look who else uses the name.
+    /// One trip: enter, list the line, look who else uses the name and what its
+    /// value is.
     fn joining(&self, line: &Line, path: &str, newcomer: &Newcomer) -> Result<Vec<Request>> {
         let word = self.layout.node(line.part, newcomer.id, newcomer.mode);
         let data = newcomer.card.write();
@@ -54,6 +55,9 @@ impl Client {
         if line.part == Part::Door {
             let path = self.layout.base(&line.name)?;
             requests.push(Request::GetChildren { path, watch: false });
+        }
+        if newcomer.wants != Wants::Nothing {
+            requests.push(Request::GetData { path: self.layout.value(&line.name), watch: false });
         }
         Ok(requests)
     }
@@ -78,8 +82,12 @@ impl Client {
             Part::Door => self.lock(&line.name, &children(next()?)?)?,
             Part::Permits => None,
         };
+        let value = match newcomer.wants {
+            Wants::Nothing => None,
+            _ => Some(self.read(&self.layout.value(&line.name), next()?).await?),
+        };
         let line = self.layout.entries(line.part, path, &names);
-        Ok(Some(Joined { mine, line, stranger }))
+        Ok(Some(Joined { mine, line, stranger, value }))
     }
 
     fn own(&self, part: Part, key: &str, fence: u64, mode: Mode) -> Entry {
@@ -149,7 +157,7 @@ impl Client {
             Part::Door | Part::Permits => None,
         };
         sort(&mut mine);
-        Ok(Some(Joined { mine, line: all, stranger }))
+        Ok(Some(Joined { mine, line: all, stranger, value: None }))
     }
 
     /// The nodes of a lease among these: path, session, fence.

@@ -35,8 +35,15 @@ enum Written {
 
 impl Client {
     pub(super) async fn load(&self, name: Name) -> Result<Option<Value>> {
-        let stored = self.stored(&self.layout.value(&name)).await?;
-        self.there(&self.layout.value(&name), stored).await
+        let path = self.layout.value(&name);
+        let look = Request::GetData { path: path.clone(), watch: false };
+        self.read(&path, only(self.ask_now(vec![look]).await?)?).await
+    }
+
+    /// What of the node counts that was looked at.
+    pub(super) async fn read(&self, path: &str, answer: Answer) -> Result<Option<Value>> {
+        let stored = data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat));
+        self.there(path, stored).await
     }
 
     /// What lies in a node.
@@ -334,8 +341,7 @@ impl Client {
         let answers = self.ask(names.iter().map(look).collect()).await?;
         let mut found = Vec::new();
         for (name, answer) in names.iter().zip(answers) {
-            let stored = data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat));
-            if let Some(value) = self.there(&path(name), stored).await? {
+            if let Some(value) = self.read(&path(name), answer).await? {
                 found.push((name.clone(), value));
             }
         }
