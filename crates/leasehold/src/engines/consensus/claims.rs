@@ -1,18 +1,15 @@
-//! Claims: into the line, and out of it.
+//! Claims: into the line.
 
 use std::sync::Arc;
 
 use super::Office;
 use super::card::Card;
 use super::desk::{Desk, Stage};
-use super::ensemble::{
-    Ensemble, Entry, If, Joined, Life, Line, Newcomer, Part, Step, Value, Wants,
-};
+use super::ensemble::{Ensemble, Entry, Joined, Line, Newcomer, Part, Value, Wants};
 use super::line::{Standing, standing};
-use super::records::{self, Found};
+use super::records::Found;
 use crate::claim::{
-    Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Place, Released, Renewal, Stance, Store,
-    Ticket, Verdict,
+    Busy, Claim, Grant, Holder, LeaseId, Mode, Place, Renewal, Stance, Ticket, Verdict,
 };
 use crate::engine::state::Answer;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -62,28 +59,13 @@ impl<E: Ensemble> Office<E> {
 
     /// The verdict, and what was read of the record on the way.
     async fn ask_in_queue(self: &Arc<Self>, claim: &Claim, mut desk: Desk) -> Result<Asked> {
-        let line = Line::of(&claim.ticket.name, Part::Queue);
         let mut wants = wants(claim);
         for _ in 0..ATTEMPTS {
-            let (found, read) = match desk.entries.first() {
-                Some(mine) => (self.ensemble.list(line.clone(), Some(mine.clone())).await?, None),
-                None => {
-                    let mode = claim.ticket.mode;
-                    let joined = self.join(claim, &desk, line.clone(), mode, wants).await?;
-                    desk.entries.clone_from(&joined.mine);
-                    (joined.line, joined.value)
-                }
-            };
+            let (found, read) = self.see(claim, &mut desk, wants).await?;
             let Some(mine) = desk.entries.first() else {
-                let instead = read.flatten().filter(|_| wants == Wants::ValueInstead);
-                if instead.is_none() {
-                    return Ok((self.turned_away(claim, &found).await?, None));
+                if let Some(verdict) = self.outside(claim, &found, read.flatten(), wants).await? {
+                    return Ok((verdict, None));
                 }
-                if let Some(record) = self.living(instead).await? {
-                    self.desks.remove(claim.ticket.id);
-                    return Ok((Verdict::Busy(Busy::found(record)), None));
-                }
-                // It has outlived what it was bound to, and stands in nobody's way.
                 wants = Wants::Value;
                 continue;
             };
@@ -102,7 +84,42 @@ impl<E: Ensemble> Office<E> {
         Err(removed())
     }
 
-    /// Somebody was in line, and nothing was written.
+    /// The queue: as it is, or as one finds it who joins.
+    async fn see(
+        &self,
+        claim: &Claim,
+        desk: &mut Desk,
+        wants: Wants,
+    ) -> Result<(Vec<Entry>, Read)> {
+        let line = Line::of(&claim.ticket.name, Part::Queue);
+        if let Some(mine) = desk.entries.first() {
+            return Ok((self.ensemble.list(line, Some(mine.clone())).await?, None));
+        }
+        let joined = self.join(claim, desk, line, claim.ticket.mode, wants).await?;
+        desk.entries = joined.mine;
+        Ok((joined.line, joined.value))
+    }
+
+    /// Nothing was written: because of a record that will do, or because somebody
+    /// was in line. `None` if the record has outlived what it was bound to, and
+    /// stands in nobody's way.
+    async fn outside(
+        &self,
+        claim: &Claim,
+        found: &[Entry],
+        value: Option<Value>,
+        wants: Wants,
+    ) -> Result<Option<Verdict>> {
+        let instead = value.filter(|_| wants == Wants::ValueInstead);
+        if instead.is_none() {
+            return self.turned_away(claim, found).await.map(Some);
+        }
+        let Some(record) = self.living(instead).await? else { return Ok(None) };
+        self.desks.remove(claim.ticket.id);
+        Ok(Some(Verdict::Busy(Busy::found(record))))
+    }
+
+    /// Somebody was in line.
     async fn turned_away(&self, claim: &Claim, found: &[Entry]) -> Result<Verdict> {
         self.desks.remove(claim.ticket.id);
         let other = found.iter().find(|entry| !entry.mode.same_kind(claim.ticket.mode));
@@ -224,73 +241,6 @@ impl<E: Ensemble> Office<E> {
         Ok(())
     }
 
-    pub(super) async fn release(self: Arc<Self>, ticket: Ticket, end: Ending) -> Result<Released> {
-        if let Some(store) = &end.store {
-            store.check_as_ending(&ticket)?;
-            store.check()?;
-        }
-        let desk = self.desks.dismiss(ticket.id);
-        let found = match &desk {
-            Some(desk) if !desk.doubtful => self.end(desk, end.store).await?,
-            _ => self.withdraw(&ticket).await?,
-        };
-        self.desks.remove(ticket.id);
-        if let Some(desk) = desk {
-            self.unbind(&desk).await;
-        }
-        Ok(if found { Released::Released } else { Released::AlreadyLost })
-    }
-
-    /// Ends a lease, and stores what it leaves in the same change.
-    async fn end(&self, desk: &Desk, store: Option<Store>) -> Result<bool> {
-        let store = store.filter(|_| desk.fence().is_some());
-        let Some(Store { name, value, ttl, .. }) = store else {
-            return self.clear(desk, None).await;
-        };
-        let put = value.map(|value| {
-            let life = ttl.map_or(Life::Forever, Life::For);
-            Step::Put { name: name.clone(), bytes: records::plain(&value), life }
-        });
-        let deletes = put.is_none();
-        let found = self.clear(desk, put).await?;
-        if found && deletes {
-            self.ensemble.store(name, If::Any, None, Life::Forever, None).await?;
-        }
-        Ok(found)
-    }
-
-    /// Removes the entries of a desk in one go, or what is left of them; whether
-    /// all were there.
-    pub(super) async fn clear(&self, desk: &Desk, put: Option<Step>) -> Result<bool> {
-        let removes: Vec<Step> = desk.all().map(remove).collect();
-        if removes.is_empty() {
-            return Ok(false);
-        }
-        let steps = removes.iter().cloned().chain(put).collect();
-        if self.ensemble.change(steps).await?.is_some() {
-            return Ok(true);
-        }
-        if removes.len() > 1 {
-            for step in removes {
-                self.ensemble.change(vec![step]).await?;
-            }
-        }
-        Ok(false)
-    }
-
-    /// Removes whatever a ticket may have left.
-    async fn withdraw(&self, ticket: &Ticket) -> Result<bool> {
-        let parts: &[Part] = match self.way(ticket.mode) {
-            Mode::Permits { .. } => &[Part::Permits, Part::Door],
-            Mode::Exclusive | Mode::Read | Mode::Write => &[Part::Queue],
-        };
-        let mut found = false;
-        for part in parts {
-            found |= self.ensemble.withdraw(Line::of(&ticket.name, *part), ticket.id).await?;
-        }
-        Ok(found)
-    }
-
     pub(super) async fn convert(self: Arc<Self>, ticket: Ticket, to: Mode) -> Result<Renewal> {
         let Some(desk) = self.desks.get(ticket.id).filter(|desk| desk.fence().is_some()) else {
             return Ok(Renewal::Gone);
@@ -363,11 +313,6 @@ fn grant(desk: &Desk, claim: &Claim, fence: u64) -> Result<Verdict> {
 pub(super) fn removed() -> Error {
     let text = "its entries in the store are removed as soon as they are made; find out by whom";
     Error::new(ErrorKind::Unavailable, text).unknown()
-}
-
-/// Removes this entry.
-pub(super) fn remove(entry: &Entry) -> Step {
-    Step::Remove { key: Arc::clone(&entry.key), fence: entry.fence.unwrap_or_default() }
 }
 
 /// The number of the last entry is that of the lease.

@@ -11,6 +11,7 @@
 mod card;
 mod claims;
 mod desk;
+mod endings;
 #[cfg_attr(
     not(all(feature = "zookeeper", feature = "etcd")),
     allow(dead_code, reason = "a store needs what it needs of it")

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Office;
-use super::claims::remove;
 use super::desk::{Desk, Glance, Stage, Task};
+use super::endings::remove;
 use super::ensemble::{Change, Ensemble, Entry};
 use super::session::Session;
 use super::view::Note;
