@@ -63,7 +63,9 @@ pub(crate) fn run_all(
 impl Program {
     /// From a line in which cargo tells what it has made.
     fn of_message(line: &str) -> Option<Self> {
-        if !line.contains(r#""test":true"#) {
+        // What was made to be tested is written there, too, and is no test program.
+        let profile = line.split_once(r#""profile":{"#)?.1.split('}').next()?;
+        if !profile.contains(r#""test":true"#) {
             return None;
         }
         let package = Path::new(field(line, "manifest_path")?).parent()?.to_owned();
@@ -103,7 +105,7 @@ mod tests {
 
     #[test]
     fn programs_are_known_from_the_messages_of_cargo() {
-        let made = r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/kit/Cargo.toml","profile":{"test":true},"executable":"/w/target/debug/deps/sql_table-0a1b"}"#;
+        let made = r#"{"reason":"compiler-artifact","manifest_path":"/w/crates/kit/Cargo.toml","target":{"test":true},"profile":{"opt_level":"1","test":true},"features":[],"executable":"/w/target/debug/deps/sql_table-0a1b"}"#;
         let program = Program::of_message(made).unwrap();
         assert_eq!(program.package, Path::new("/w/crates/kit"));
         assert_eq!(program.name(), "sql_table");
@@ -111,6 +113,7 @@ mod tests {
         // A library, and a program that is no test.
         let library = made.replace(r#""/w/target/debug/deps/sql_table-0a1b""#, "null");
         assert_eq!(Program::of_message(&library), None);
-        assert_eq!(Program::of_message(&made.replace("true", "false")), None);
+        let program = made.replace(r#""1","test":true"#, r#""1","test":false"#);
+        assert_eq!(Program::of_message(&program), None);
     }
 }
