@@ -25,7 +25,7 @@ fn main() -> ExitCode {
 fn arguments() -> Arguments {
     let mut arguments = Arguments::from_args();
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    arguments.test_threads.get_or_insert(3 * cores);
+    arguments.test_threads.get_or_insert(6 * cores);
     arguments
 }
 
