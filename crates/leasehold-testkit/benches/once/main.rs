@@ -9,6 +9,7 @@ mod memory;
 
 use std::error::Error;
 use std::hint::black_box;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use leasehold::Locks;
@@ -223,15 +224,17 @@ async fn redis() -> Outcome {
 /// No fence, nobody is told that a run was cut off, nobody waits, nothing is
 /// listed.
 async fn least(mut bare: MultiplexedConnection, key: String) -> Outcome {
-    let record = Script::new(
-        "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-         redis.call('SET', KEYS[1], ARGV[2], 'PX', 60000) return 1",
-    );
+    static RECORD: LazyLock<Script> = LazyLock::new(|| {
+        Script::new(
+            "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+             redis.call('SET', KEYS[1], ARGV[2], 'PX', 60000) return 1",
+        )
+    });
     let mine = "claimed by one who has an id of its own";
     let mut claim = redis::cmd("SET");
     claim.arg(&key).arg(mine).arg("NX").arg("GET").arg("PX").arg(60_000);
     let before: Option<String> = claim.query_async(&mut bare).await?;
-    let mut record = record.key(key);
+    let mut record = RECORD.key(key);
     record.arg(mine).arg("a small outcome, as most are");
     let recorded: u32 = record.invoke_async(&mut bare).await?;
     if before.is_some() || recorded != 1 { Err("not fresh".into()) } else { Ok(()) }

@@ -106,8 +106,7 @@ impl Link {
         let answer = self.start(work);
         async move {
             let replies = answer.await?.unwrap_or_default();
-            let missing = || Error::new(ErrorKind::Unexpected, "no answer to a statement");
-            replies.into_iter().next().ok_or_else(missing)
+            replies.into_iter().next().ok_or_else(fault::unsaid)
         }
     }
 
@@ -122,8 +121,7 @@ impl Link {
         let answer = self.start(Work::Both([first, then]));
         async move {
             let replies = answer.await?.unwrap_or_default();
-            let missing = |_| Error::new(ErrorKind::Unexpected, "no answer to a statement");
-            replies.try_into().map_err(missing)
+            replies.try_into().map_err(|_| fault::unsaid())
         }
     }
 

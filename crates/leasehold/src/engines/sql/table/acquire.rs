@@ -3,6 +3,7 @@
 use super::Inner;
 use super::page::{Page, int, key};
 use super::session::Lodging;
+use super::statements::Statements;
 use super::swap::step;
 use super::tickets::Outlook;
 use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict};
@@ -105,9 +106,8 @@ impl Inner {
             state.into(),
             self.tides.good_until(&self.clock).into(),
         ];
-        let unless =
-            if claim.unless_found { &self.statements.take_new } else { &self.statements.take };
-        Ok(step(unless, values, false))
+        let Statements { take, take_new, .. } = &self.statements;
+        Ok(step(if claim.unless_found { take_new } else { take }, values, false))
     }
 
     /// The fence that was drawn; 0 if the name was not taken.

@@ -50,6 +50,11 @@ impl Fault {
     }
 }
 
+/// Fewer answers than statements.
+pub(super) fn unsaid() -> Error {
+    odd("no answer to a statement")
+}
+
 /// The answer came, and is not what it should be.
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {

@@ -47,13 +47,19 @@ impl Acquire {
         Ok(())
     }
 
-    fn verdict(&mut self, ledger: &mut Ledger<'_>, page: &Page, answer: Answer) -> Trial<Verdict> {
+    fn verdict(
+        &mut self,
+        ledger: &mut Ledger<'_>,
+        page: &Page,
+        answer: Answer,
+        load: bool,
+    ) -> Trial<Verdict> {
         let now = ledger.now;
         let left = self.seat.as_ref().map(|(session, _)| ledger.left(*session)).transpose()?;
         match answer {
             Answer::Granted { fence, ttl, predecessor } => {
                 let mut grant = Grant::new(fence, left.unwrap_or(ttl), now).following(predecessor);
-                if self.claim.load {
+                if load {
                     grant.record = ledger.record(&self.claim.ticket.name)?;
                 }
                 Ok(Verdict::Granted(grant))
@@ -82,10 +88,8 @@ impl Act for Acquire {
         self.claim.ticket.mode.check()?;
         let session = ledger.session_for(&self.claim)?;
         let mut page = ledger.load(&self.claim.ticket.name)?;
-        if self.claim.unless_found
-            && page.state.mode_of(self.ticket().id).is_none()
-            && let Some(found) = ledger.record(&self.claim.ticket.name)?
-        {
+        let instead = self.claim.unless_found && page.state.mode_of(self.ticket().id).is_none();
+        if instead && let Some(found) = ledger.record(&self.claim.ticket.name)? {
             return Ok(Verdict::Busy(Busy::found(found)));
         }
         let mut answer = self.step(ledger, &mut page, session)?;
@@ -98,7 +102,8 @@ impl Act for Acquire {
             }
         }
         self.keep(ledger, &page, session)?;
-        let verdict = self.verdict(ledger, &page, answer);
+        // Where there was none, none has come within the transaction.
+        let verdict = self.verdict(ledger, &page, answer, self.claim.load && !instead);
         ledger.save(page)?;
         verdict
     }
