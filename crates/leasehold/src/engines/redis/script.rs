@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::OnceLock;
 
+use redis::{Arg, Cmd};
+
 /// A script that servers keep.
 pub(super) struct Script {
     text: &'static str,
@@ -33,35 +35,53 @@ impl fmt::Debug for Script {
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) script: &'static Script,
-    pub(super) keys: Vec<Vec<u8>>,
-    pub(super) args: Vec<Vec<u8>>,
+    by_digest: Cmd,
 }
 
 impl Call {
-    pub(super) const fn new(
+    pub(super) fn new(script: &'static Script, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>>) -> Self {
+        Self::written(script, keys.len(), |command| {
+            command.arg(keys).arg(args);
+        })
+    }
+
+    /// `write` adds so many keys, and then the arguments.
+    pub(super) fn written(
         script: &'static Script,
-        keys: Vec<Vec<u8>>,
-        args: Vec<Vec<u8>>,
+        keys: usize,
+        write: impl FnOnce(&mut Cmd),
     ) -> Self {
-        Self { script, keys, args }
+        let mut by_digest = redis::cmd("EVALSHA");
+        by_digest.arg(script.digest()).arg(keys);
+        write(&mut by_digest);
+        Self { script, by_digest }
+    }
+
+    /// The first key.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        self.words().nth(1)
     }
 
     /// By digest; `NOSCRIPT` if the server does not know it.
-    pub(super) fn by_digest(&self) -> redis::Cmd {
-        self.command("EVALSHA", self.script.digest())
+    pub(super) fn by_digest(&self) -> Cmd {
+        self.by_digest.clone()
     }
 
     /// With its text, which the server keeps from then on.
-    pub(super) fn in_full(&self) -> redis::Cmd {
-        self.command("EVAL", self.script.text())
-    }
-
-    fn command(&self, verb: &str, script: &str) -> redis::Cmd {
-        let mut command = redis::cmd(verb);
-        command.arg(script).arg(self.keys.len());
-        self.keys.iter().chain(&self.args).for_each(|arg| {
-            command.arg(&arg[..]);
+    pub(super) fn in_full(&self) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(self.script.text());
+        self.words().for_each(|word| {
+            command.arg(word);
         });
         command
+    }
+
+    /// The number of keys, the keys and the arguments.
+    fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.by_digest.args_iter().skip(2).filter_map(|word| match word {
+            Arg::Simple(bytes) => Some(bytes),
+            _ => None,
+        })
     }
 }

@@ -178,7 +178,7 @@ impl Request {
     /// key can be asked anywhere.
     fn key(&self) -> Option<&[u8]> {
         let command = match self {
-            Self::Call(call) => return call.keys.first().map(Vec::as_slice),
+            Self::Call(call) => return call.key(),
             Self::Command(command) => command,
         };
         let mut args = command.args_iter().map(|arg| match arg {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
@@ -17,6 +17,7 @@ use super::verb::{Answered, Said, closed};
 use crate::engines::redis::link::{Link, Reply, Request};
 use crate::engines::redis::script::{Call, Script};
 use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
 
 macro_rules! parts {
     ($($file:literal),+) => { concat!($(include_str!(concat!("scripts/", $file, ".lua"))),+) };
@@ -24,10 +25,10 @@ macro_rules! parts {
 
 /// Without its clock, which a test brings itself.
 #[cfg(test)]
-pub(super) const STEP_ALONE: &str = parts!("common", "quick", "words", "step");
+pub(super) const STEP_ALONE: &str = parts!("quick", "common", "words", "step");
 
-static STEP: Script = Script::new(parts!("clock", "common", "quick", "words", "step"));
-static RECORD: Script = Script::new(parts!("clock", "common", "record"));
+static STEP: Script = Script::new(parts!("clock", "quick", "common", "words", "step"));
+static RECORD: Script = Script::new(parts!("clock", "count", "common", "record"));
 
 /// The most verbs of one call: a server does nothing else while it serves them.
 const MOST: usize = 128;
@@ -46,6 +47,45 @@ pub(super) enum Desk {
     Reading,
 }
 
+/// Which keys of its shard a verb has.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// Those of this lease.
+    pub(super) lease: Option<Name>,
+    /// This record.
+    pub(super) record: Option<Name>,
+    /// What lists records.
+    pub(super) lists: bool,
+}
+
+impl Keys {
+    pub(super) fn of_lease(name: &Name) -> Self {
+        Self { lease: Some(name.clone()), ..Self::default() }
+    }
+
+    pub(super) fn of_record(name: &Name) -> Self {
+        Self { record: Some(name.clone()), ..Self::default() }
+    }
+
+    fn count(&self) -> usize {
+        2 * usize::from(self.lease.is_some())
+            + usize::from(self.record.is_some())
+            + 2 * usize::from(self.lists)
+    }
+
+    fn write(&self, shard: &Shard, command: &mut Cmd) {
+        if let Some(name) = &self.lease {
+            command.arg(shard.summary(name.as_str())).arg(shard.details(name.as_str()));
+        }
+        if let Some(name) = &self.record {
+            command.arg(shard.record(name.as_str()));
+        }
+        if self.lists {
+            command.arg(shard.records()).arg(shard.lapses());
+        }
+    }
+}
+
 /// Carries verbs; cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Courier(UnboundedSender<Parcel>);
@@ -55,7 +95,7 @@ pub(super) struct Courier(UnboundedSender<Parcel>);
 struct Parcel {
     desk: Desk,
     shard: Shard,
-    keys: Vec<Vec<u8>>,
+    keys: Keys,
     verb: Vec<u8>,
     back: oneshot::Sender<Result<Answered>>,
 }
@@ -82,7 +122,7 @@ impl Courier {
         &self,
         desk: Desk,
         shard: Shard,
-        keys: Vec<Vec<u8>>,
+        keys: Keys,
         verb: Vec<u8>,
     ) -> impl Future<Output = Result<Answered>> + Send + use<> {
         let (back, answer) = oneshot::channel();
@@ -168,6 +208,9 @@ impl Van {
 
 /// Those for one desk and shard together, in the order they came.
 fn bags(mut parcels: Vec<Parcel>) -> Vec<Vec<Parcel>> {
+    if parcels.windows(2).all(|pair| pair[0].goes_to() == pair[1].goes_to()) {
+        return vec![parcels];
+    }
     parcels.sort_by(|one, other| one.goes_to().cmp(&other.goes_to()));
     let mut bags: Vec<Vec<Parcel>> = Vec::new();
     for parcel in parcels {
@@ -187,31 +230,35 @@ fn is_of_one(error: &Error) -> bool {
 }
 
 fn request(bag: &[Parcel]) -> Request {
-    let (desk, shard) = (bag[0].desk, &bag[0].shard);
-    let (script, mut keys, mut args) = match desk {
+    let shard = &bag[0].shard;
+    let keys = |command: &mut Cmd| bag.iter().for_each(|parcel| parcel.keys.write(shard, command));
+    let script = match bag[0].desk {
         Desk::Reading => {
             let mut read = redis::cmd("MGET");
-            bag.iter().for_each(|parcel| {
-                read.arg(&parcel.keys);
-            });
+            keys(&mut read);
             return Request::Command(read);
         }
-        Desk::Leases => (
-            &STEP,
-            vec![shard.counter(), shard.index()],
-            vec![publish(shard).into(), shard.prefix().to_string().into_bytes(), shard.changes()],
-        ),
-        Desk::Records => (
-            &RECORD,
-            vec![shard.counter(), shard.records(), shard.lapses()],
-            vec![publish(shard).into(), shard.changes()],
-        ),
+        Desk::Leases => &STEP,
+        Desk::Records => &RECORD,
     };
-    for parcel in bag {
-        keys.extend(parcel.keys.iter().cloned());
-        args.push(parcel.verb.clone());
-    }
-    Request::Call(Call::new(script, keys, args))
+    let of_all = if bag[0].desk == Desk::Leases { 2 } else { 3 };
+    let count = of_all + bag.iter().map(|parcel| parcel.keys.count()).sum::<usize>();
+    Request::Call(Call::written(script, count, |call| {
+        call.arg(shard.counter());
+        match bag[0].desk {
+            Desk::Leases => call.arg(shard.index()),
+            _ => call.arg(shard.records()).arg(shard.lapses()),
+        };
+        keys(call);
+        call.arg(publish(shard));
+        if bag[0].desk == Desk::Leases {
+            call.arg(shard.prefix());
+        }
+        call.arg(shard.changes());
+        bag.iter().for_each(|parcel| {
+            call.arg(&parcel.verb);
+        });
+    }))
 }
 
 /// In a cluster a message stays in its shard.

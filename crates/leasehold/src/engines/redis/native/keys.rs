@@ -1,6 +1,9 @@
 //! Where things are: the names of keys and channels.
 
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 
 use crate::name::{Name, Namespace};
 
@@ -15,16 +18,28 @@ pub(super) struct Ground {
     prefix: Arc<str>,
     database: i64,
     spread: bool,
+    /// The shards of the namespace that was asked for last: mostly the only one.
+    last: Arc<Mutex<Option<Shards>>>,
 }
+
+/// All shards of a namespace.
+type Shards = (Namespace, Arc<[Shard]>);
 
 impl Ground {
     pub(super) fn new(prefix: &str, database: i64, spread: bool) -> Self {
-        Self { prefix: prefix.into(), database, spread }
+        Self { prefix: prefix.into(), database, spread, last: Arc::default() }
     }
 
     /// The shard of a name.
     pub(super) fn shard(&self, name: &Name) -> Shard {
-        self.numbered(name.namespace(), bucket(name.as_str()))
+        let space = name.namespace();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let shards = match &*last {
+            Some((known, shards)) if known == space => shards,
+            _ => &last.insert((space.clone(), self.shards(space).into())).1,
+        };
+        let number = if self.spread { bucket(name.as_str()) } else { 0 };
+        shards[usize::from(number)].clone()
     }
 
     /// All shards of a namespace.
@@ -60,23 +75,22 @@ impl Shard {
         self.spread
     }
 
-    /// Made for every verb: in one go, without the machinery of formats.
-    fn key(&self, kind: &str, name: &str) -> Vec<u8> {
-        [&*self.prefix, kind, name].concat().into_bytes()
+    fn key<'a>(&'a self, kind: &'a str, name: &'a str) -> Key<'a> {
+        Key([&self.prefix, kind, name])
     }
 
     /// The last fence or version.
-    pub(super) fn counter(&self) -> Vec<u8> {
+    pub(super) fn counter(&self) -> Key<'_> {
         self.key("fence", "")
     }
 
     /// The names in use.
-    pub(super) fn index(&self) -> Vec<u8> {
+    pub(super) fn index(&self) -> Key<'_> {
         self.key("index", "")
     }
 
     /// The summary of a name.
-    pub(super) fn summary(&self, name: &str) -> Vec<u8> {
+    pub(super) fn summary<'a>(&'a self, name: &'a str) -> Key<'a> {
         self.key("name:", name)
     }
 
@@ -86,22 +100,22 @@ impl Shard {
     }
 
     /// The queue, the readers and the permits of a name.
-    pub(super) fn details(&self, name: &str) -> Vec<u8> {
+    pub(super) fn details<'a>(&'a self, name: &'a str) -> Key<'a> {
         self.key("more:", name)
     }
 
     /// A record.
-    pub(super) fn record(&self, name: &str) -> Vec<u8> {
+    pub(super) fn record<'a>(&'a self, name: &'a str) -> Key<'a> {
         self.key("record:", name)
     }
 
     /// The names of all records.
-    pub(super) fn records(&self) -> Vec<u8> {
+    pub(super) fn records(&self) -> Key<'_> {
         self.key("records", "")
     }
 
     /// Which records end by themselves, and when.
-    pub(super) fn lapses(&self) -> Vec<u8> {
+    pub(super) fn lapses(&self) -> Key<'_> {
         self.key("lapses", "")
     }
 
@@ -111,10 +125,32 @@ impl Shard {
     }
 
     /// Where a client is told of its grants.
-    pub(super) fn channel(&self, client: &str) -> Vec<u8> {
+    pub(super) fn channel<'a>(&'a self, client: &'a str) -> Key<'a> {
         self.key("push:", client)
     }
 }
+
+/// A key in its parts: put together where it is sent, and nowhere else.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key<'a>([&'a str; 3]);
+
+impl Key<'_> {
+    pub(super) fn to_vec(self) -> Vec<u8> {
+        self.0.concat().into_bytes()
+    }
+}
+
+impl ToRedisArgs for Key<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut word = out.writer_for_next_arg();
+        for part in self.0 {
+            // It goes to memory.
+            let _ = word.write_all(part.as_bytes());
+        }
+    }
+}
+
+impl ToSingleRedisArg for Key<'_> {}
 
 /// FNV-1a: even, and the same in every client for ever.
 fn bucket(name: &str) -> u8 {
@@ -132,7 +168,7 @@ mod tests {
     fn braces_in_a_name_do_not_steer_its_slot() {
         let name = Name::new(&Namespace::default(), "a{b}c").unwrap();
         let shard = Ground::new("leasehold:", 0, false).shard(&name);
-        let key = String::from_utf8(shard.summary(name.as_str())).unwrap();
+        let key = String::from_utf8(shard.summary(name.as_str()).to_vec()).unwrap();
         assert_eq!(key, "leasehold:{default}:name:a{b}c");
         assert_eq!(&key[shard.prefix()..], "a{b}c");
     }

@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
-use self::courier::{Courier, Desk, Orphans};
+use self::courier::{Courier, Desk, Keys, Orphans};
 use self::keys::{Ground, Shard};
 use self::verb::{Answered, News};
 use self::watching::Watchers;
@@ -173,36 +173,17 @@ impl Inner {
         name: &Name,
         verb: Vec<u8>,
     ) -> impl Future<Output = Result<Answered>> + Send + use<> {
-        self.ask_with(name, verb, Vec::new())
-    }
-
-    /// The same, with keys beyond those of the name.
-    fn ask_with(
-        &self,
-        name: &Name,
-        verb: Vec<u8>,
-        more: Vec<Vec<u8>>,
-    ) -> impl Future<Output = Result<Answered>> + Send + use<> {
-        self.ask_at(self.shard(name), name, verb, more)
-    }
-
-    /// The same, of a name whose shard is known.
-    fn ask_at(
-        &self,
-        shard: Shard,
-        name: &Name,
-        verb: Vec<u8>,
-        more: Vec<Vec<u8>>,
-    ) -> impl Future<Output = Result<Answered>> + Send + use<> {
-        let mut keys = vec![shard.summary(name.as_str()), shard.details(name.as_str())];
-        keys.extend(more);
-        self.courier.carry(Desk::Leases, shard, keys, verb)
+        self.courier.carry(Desk::Leases, self.shard(name), Keys::of_lease(name), verb)
     }
 
     /// Listens before the first claim that could be told of anything.
     async fn channel(&self, shard: &Shard) -> Result<Vec<u8>> {
-        let channel = shard.channel(&self.client);
-        match self.listen_on(&channel).await {
+        let channel = shard.channel(&self.client).to_vec();
+        if self.heard().contains(&channel) {
+            return Ok(channel);
+        }
+        // Rare, and it takes a lot of room in the future of a claim.
+        match Box::pin(self.listen_on(&channel)).await {
             // Who asks by itself can do without: it hears of an eviction when
             // it renews.
             Err(_) if self.wake == WakeBy::Spin => Ok(Vec::new()),
@@ -231,9 +212,10 @@ impl Inner {
         if matches!(claim.stance, Stance::Wait { .. }) && !spins {
             self.bells.hang(claim.ticket.id);
         }
-        let record = claim.load.then(|| shard.record(name.as_str()));
         let verb = verb::acquire(claim, &channel, spins);
-        self.ask_at(shard, name, verb, Vec::from_iter(record)).await
+        let record = claim.load.then(|| name.clone());
+        let keys = Keys { record, ..Keys::of_lease(name) };
+        self.courier.carry(Desk::Leases, shard, keys, verb).await
     }
 
     async fn acquire(&self, mut claim: Claim) -> Result<Verdict> {
@@ -248,7 +230,7 @@ impl Inner {
             }
             // It has outlived its lease, and is gone now.
             claim.unless_found = false;
-            answered = self.claim(&claim).await?;
+            answered = Box::pin(self.claim(&claim)).await?;
         }
         let spins = self.wake == WakeBy::Spin;
         let mut verdict = answered.said.answer(claim.ttl)?.into_verdict(answered.sent_at);
@@ -313,9 +295,10 @@ impl Inner {
     }
 
     async fn release(&self, ticket: Ticket, ending: Ending) -> Result<Released> {
-        let more = self.keys_to_store(&ticket, &ending)?;
+        let shard = self.shard(&ticket.name);
+        let keys = self.keys_to_end(&shard, &ticket, &ending)?;
         let verb = verb::release(ticket.id, &ending);
-        let released = self.ask_with(&ticket.name, verb, more).await;
+        let released = self.courier.carry(Desk::Leases, shard, keys, verb).await;
         self.forget(ticket.id);
         released?.answer()?.into_released()
     }

@@ -7,12 +7,16 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct Packer(Vec<u8>);
 
 impl Packer {
-    /// Plain bytes: a kind and numbers. What follows may be plain or packed.
-    pub(super) fn plain(kind: u8, numbers: &[u64]) -> Self {
-        let mut bytes = Vec::with_capacity(128);
+    /// Plain bytes, of a kind. What follows may be plain or packed.
+    pub(super) fn plain(kind: u8) -> Self {
+        let mut bytes = Vec::with_capacity(192);
         bytes.push(kind);
-        numbers.iter().for_each(|number| bytes.extend(number.to_be_bytes()));
         Self(bytes)
+    }
+
+    /// A number in plain bytes.
+    pub(super) fn eight(self, number: u64) -> Self {
+        self.raw(&number.to_be_bytes())
     }
 
     /// Bytes as they are.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::courier::Desk;
+use super::courier::{Desk, Keys};
 use super::look::texts;
 use super::pack::garbled;
 use super::sheet::{self, Answer, Sheet};
@@ -30,16 +30,14 @@ const STRIDE: usize = 100;
 
 impl Inner {
     async fn file(&self, name: &Name, verb: Vec<u8>) -> Result<Answer> {
-        let shard = self.shard(name);
-        let keys = vec![shard.record(name.as_str())];
-        let answered = self.courier.carry(Desk::Records, shard, keys, verb).await?;
+        let keys = Keys::of_record(name);
+        let answered = self.courier.carry(Desk::Records, self.shard(name), keys, verb).await?;
         sheet::answer(answered.said.packed()?)
     }
 
     /// What its key holds: that takes no script.
     async fn read(&self, name: &Name) -> Result<Option<Sheet>> {
-        let shard = self.shard(name);
-        let keys = vec![shard.record(name.as_str())];
+        let (shard, keys) = (self.shard(name), Keys::of_record(name));
         match self.courier.carry(Desk::Reading, shard, keys, Vec::new()).await?.said {
             Said::Nothing => Ok(None),
             said => sheet::stored(said.packed()?).map(Some),
@@ -64,6 +62,14 @@ impl Inner {
 
     /// Nothing, if it has outlived its lease; then it goes.
     pub(super) async fn living(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
+        match &sheet.lease {
+            None => Ok(Some(sheet.record)),
+            // Rare, and it takes a lot of room in the future of a claim.
+            Some(_) => Box::pin(self.living_with_lease(name, sheet)).await,
+        }
+    }
+
+    async fn living_with_lease(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
         if let Some((lease, id)) = &sheet.lease
             && self.left(lease, *id).await?.is_none()
         {
@@ -150,20 +156,23 @@ impl Inner {
         Ok(matches!(stored, Answer::Sum(_)).then_some(sum))
     }
 
-    /// Where a record is that a release stores.
-    pub(super) fn keys_to_store(&self, ticket: &Ticket, ending: &Ending) -> Result<Vec<Vec<u8>>> {
-        let Some(store) = &ending.store else { return Ok(Vec::new()) };
+    /// Where a lease is, and the record that its release stores.
+    pub(super) fn keys_to_end(
+        &self,
+        shard: &Shard,
+        ticket: &Ticket,
+        ending: &Ending,
+    ) -> Result<Keys> {
+        let lease = Keys::of_lease(&ticket.name);
+        let Some(store) = &ending.store else { return Ok(lease) };
         store.check_as_ending(ticket)?;
-        let (shard, text) = (self.shard(&store.name), store.name.as_str());
-        if store.bound_to.is_some() || shard != self.shard(&ticket.name) {
+        if store.bound_to.is_some() || *shard != self.shard(&store.name) {
             let message = "a record stored with a release is of the same namespace and bound to \
                            nothing; in a cluster it has the name of the lease";
             return Err(Error::new(ErrorKind::Unsupported, message).with("record", &store.name));
         }
-        Ok(match verb::filed(ending) {
-            Some(_) => vec![shard.record(text)],
-            None => vec![shard.record(text), shard.records(), shard.lapses()],
-        })
+        let (record, lists) = (Some(store.name.clone()), verb::filed(ending).is_none());
+        Ok(Keys { record, lists, ..lease })
     }
 
     async fn list(&self, scope: Scope, page: Page) -> Result<RecordListing> {

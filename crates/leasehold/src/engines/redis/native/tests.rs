@@ -93,14 +93,18 @@ impl Pair {
         }
     }
 
+    fn record_key(&self) -> Vec<u8> {
+        self.shard.record(self.name.as_str()).to_vec()
+    }
+
     /// The keys that a verb has beside those of its name.
     fn more_keys(&self, core: &Verb) -> Vec<Vec<u8>> {
-        let record = self.shard.record(self.name.as_str());
+        let record = self.record_key();
         match core {
             Verb::Acquire { claim, .. } if claim.load => vec![record],
             Verb::Release { ending, .. } if verb::filed(ending).is_some() => vec![record],
             Verb::Release { ending: Ending { store: Some(_), .. }, .. } => {
-                vec![record, self.shard.records(), self.shard.lapses()]
+                vec![record, self.shard.records().to_vec(), self.shard.lapses().to_vec()]
             }
             _ => Vec::new(),
         }
@@ -237,7 +241,7 @@ impl Pair {
 
     /// The record is as good as a grant, and nothing is left behind.
     fn find(&mut self, claim: Vec<u8>, effects: &[Effect]) {
-        let more = vec![self.shard.record(self.name.as_str())];
+        let more = vec![self.record_key()];
         let (said, news) = self.ask_script(claim, more);
         same_news(effects, &news);
         let found = answered(said).found().unwrap().unwrap();
@@ -448,12 +452,13 @@ fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
             store.unlisted = n == 2;
             ending.store = Some(store).filter(|_| n != 4);
             let record = pair.shard.record(name.as_str());
-            let mut keys = vec![record.clone(), pair.shard.records(), pair.shard.lapses()];
+            let mut keys =
+                vec![record.to_vec(), pair.shard.records().to_vec(), pair.shard.lapses().to_vec()];
             keys.truncate(if n == 2 { 1 } else { 3 });
             let verb = verb::acquire(&claim, b"", false);
             let release =
                 (name.clone(), if n == 4 { vec![] } else { keys }, verb::release(id, &ending));
-            claims.push((name.clone(), if n == 4 { vec![] } else { vec![record] }, verb));
+            claims.push((name.clone(), if n == 4 { vec![] } else { vec![record.to_vec()] }, verb));
             // What has ended before goes the long way.
             releases.push(release.clone());
             releases.push(release);
@@ -472,4 +477,53 @@ fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
     assert_eq!(listed, ["a", "b", "d"], "one is unlisted");
     let lapsing: Vec<String> = pair.redis.zrange(pair.shard.lapses(), 0, -1).unwrap();
     assert_eq!(lapsing, ["a"]);
+}
+
+/// A claim that the record of its name will do for.
+fn unless_found(pair: &Pair, id: u128) -> Vec<u8> {
+    let ticket = ticket(pair, id);
+    let mut claim = Claim::new(ticket, Owner::new("me"), Duration::from_secs(30));
+    (claim.load, claim.unless_found) = (true, true);
+    verb::acquire(&claim, b"", false)
+}
+
+fn storing(pair: &Pair, id: u128, value: &str) -> Vec<u8> {
+    let mut store = Store::put(pair.name.clone(), value.into());
+    (store.ttl, store.unlisted) = (Some(Duration::from_hours(1)), true);
+    verb::release(LeaseId::from_bits(id), &Ending::storing(store))
+}
+
+fn ticket(pair: &Pair, id: u128) -> Ticket {
+    Ticket { id: LeaseId::from_bits(id), name: pair.name.clone(), mode: Mode::Exclusive }
+}
+
+/// Who asks in the call that stores an outcome must not miss it: it would do
+/// the work again.
+#[test]
+fn a_claim_finds_what_a_release_of_the_same_call_has_stored() {
+    let server = Server::start();
+    let mut pair = Pair::new(&server, 0);
+    let with_record = |verb| (pair.name.clone(), vec![pair.record_key()], verb);
+    let first = vec![with_record(unless_found(&pair, 1))];
+    let then = vec![with_record(storing(&pair, 1, "done")), with_record(unless_found(&pair, 2))];
+    assert!(matches!(pair.call(first)[0].answer(Duration::ZERO), Ok(Answer::Granted { .. })));
+    let mut said = pair.call(then);
+    let found = answered(said.remove(1)).found().unwrap().expect("it is there");
+    assert_eq!(sheet::stored(&found).unwrap().record.value, b"done");
+}
+
+#[test]
+fn a_claim_that_a_record_would_do_for_is_listed_once_it_is_renewed() {
+    let server = Server::start();
+    let mut pair = Pair::new(&server, 0);
+    let ticket = ticket(&pair, 1);
+    let renewal = verb::renew(&Refresh::new(ticket, Duration::from_secs(30)));
+    let listed = |pair: &mut Pair| pair.redis.zcard::<_, u64>(pair.shard.index()).unwrap();
+    let claim = (pair.name.clone(), vec![pair.record_key()], unless_found(&pair, 1));
+    pair.call(vec![claim]);
+    assert_eq!(listed(&mut pair), 0);
+    pair.call(vec![(pair.name.clone(), Vec::new(), renewal)]);
+    assert_eq!(listed(&mut pair), 1);
+    pair.call(vec![(pair.name.clone(), vec![pair.record_key()], storing(&pair, 1, "done"))]);
+    assert_eq!(listed(&mut pair), 0);
 }

@@ -26,7 +26,9 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
             1 => b'L',
             _ => b'F',
         };
-        return Packer::plain(kind, &[millis(claim.ttl), millis(claim.lock_delay)])
+        return Packer::plain(kind)
+            .eight(millis(claim.ttl))
+            .eight(millis(claim.lock_delay))
             .raw(&id(claim.ticket.id))
             .array(5)
             .number(mode)
@@ -62,7 +64,7 @@ const fn loads(claim: &Claim) -> u64 {
 }
 
 pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
-    Packer::plain(b'R', &[millis(refresh.ttl)]).raw(&id(refresh.ticket.id)).done()
+    Packer::plain(b'R').raw(&id(refresh.ticket.id)).eight(millis(refresh.ttl)).done()
 }
 
 /// Ends a lease; what is stored with it has to be of the same shard.
@@ -70,10 +72,10 @@ pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     let closed = ending.keep_closed.map_or(0, millis);
     let store = ending.store.as_ref();
     if ending.is_plain() && store.is_none() {
-        return Packer::plain(b'U', &[]).raw(&id(lease)).done();
+        return Packer::plain(b'U').raw(&id(lease)).done();
     }
     if let Some((value, ttl)) = filed(ending) {
-        return Packer::plain(b'S', &[millis(ttl)]).raw(&id(lease)).bytes(value).done();
+        return Packer::plain(b'S').raw(&id(lease)).eight(millis(ttl)).bytes(value).done();
     }
     general(if store.is_some() { 5 } else { 2 }, 9)
         .bytes("u")
@@ -98,7 +100,7 @@ pub(super) fn filed(ending: &Ending) -> Option<(&[u8], Duration)> {
 /// A verb that the quick part of the script does not know: how many keys it
 /// has, and so many items.
 fn general(keys: u8, items: u16) -> Packer {
-    Packer::plain(keys, &[]).array(items)
+    Packer::plain(keys).array(items)
 }
 
 /// Whether a lease is held; and that a record goes with it.

@@ -122,7 +122,7 @@ impl Watching {
 async fn look(engine: &Inner, shards: &[Shard], space: &Namespace) -> Result<()> {
     for shard in shards {
         // Only a hint: what is due is decided by the server.
-        let due = sheet::due(shard.lapses(), wall_micros() / 1000);
+        let due = sheet::due(shard.lapses().to_vec(), wall_micros() / 1000);
         for text in texts(engine.link.command(due).await?)? {
             engine.end_if_due(&Name::new(space, text)?).await?;
         }

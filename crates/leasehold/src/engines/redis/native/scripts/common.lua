@@ -1,4 +1,5 @@
--- What both scripts share: numbers that only grow, and records.
+-- What the scripts of leases and of records share: numbers that only grow, and
+-- records.
 
 local COUNTER, PUBLISH = KEYS[1], ARGV[1]
 
@@ -10,18 +11,13 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
--- The last fence or version: one counter for both, for all names of the shard.
-local count
-
--- Larger than all before, even if the counter was lost: as long as the clock
--- does not go back.
 local function draw()
-  count = max((count or tonumber(redis.call('GET', COUNTER)) or 0) + 1, micros)
+  count = max(count + 1, micros)
   return count
 end
 
 local function keep_count()
-  if count then redis.call('SET', COUNTER, text(count)) end
+  if count > before and count >= micros then redis.call('SET', COUNTER, text(count)) end
 end
 
 -- Writes a value, and tells those who watch.

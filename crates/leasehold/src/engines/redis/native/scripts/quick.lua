@@ -6,129 +6,144 @@
 -- lapses.
 -- ARGV are how to publish, how long the prefix of a summary key is, where
 -- changes of records are published, and one text for each verb.
-
-local call, sub, byte = redis.call, string.sub, string.byte
-local bytes, numbers = struct.pack, struct.unpack
-local INDEX, FROM, LINGER = KEYS[2], ARGV[2] + 1, 60000
-local answers, listed, longest, rest, next_key = {}, {}, 0, nil, 3
-
--- What concerns all names of the shard, once for the whole call.
-local function keep_index()
-  local new, old, added, cut = {}, {}, 0, 0
-  for text, is_there in pairs(listed) do
-    if is_there then
-      new[added + 1], new[added + 2], added = '0', text, added + 2
-    else
-      old[cut + 1], cut = text, cut + 1
-    end
-  end
-  if added > 0 then
-    call('ZADD', INDEX, unpack(new))
-    if call('PTTL', INDEX) < longest - 1000 then call('PEXPIRE', INDEX, longest) end
-  end
-  if cut > 0 then call('ZREM', INDEX, unpack(old)) end
-end
-
+--
 -- Most verbs are a claim on a name that nobody has, and the renewal and the
 -- release of one for whom nobody waits. They come and are stored as plain
 -- bytes, and are served here: what they look at is read in one go, and what
--- they need is neither unpacked nor counted twice.
+-- they need is neither unpacked nor counted twice. A call of one such verb is
+-- over sooner than the functions of the rest could be made.
 --
 --   claim    'A' ttl delay id  and the rest, packed
 --   name     'P' expires fence since ttl delay id  and the rest, packed
---   renewal  'R' ttl id        release  'U' id
+--   renewal  'R' id ttl        release  'U' id
 --
--- 'L' is a claim that also loads a record, 'F' one that wants nothing else if the
--- record is there, and 'S' ttl id, with a packed value, a release that also stores
--- an unlisted record.
+-- 'L' is a claim that also loads a record, and 'F' one that wants nothing else if
+-- the record is there; a name that it took is a 'Q', and in no index before it is
+-- renewed. 'S' id ttl, with a packed value, is a release that also stores an
+-- unlisted record.
 --
 -- Numbers have 8 bytes, ids 16. The answer is a fence, or 0 for released. All
 -- other verbs are a byte that says how many keys they have, and a packed array.
-local A, F, L, P, R, S, U = 65, 70, 76, 80, 82, 83, 85
-local KEYS_OF = { [A] = 2, [F] = 3, [L] = 3, [R] = 2, [S] = 3, [U] = 2 }
 
-local known, gone, wanted = {}, {}, {}
+local KEYS, ARGV = KEYS, ARGV
+local call, sub, byte, max = redis.call, string.sub, string.byte, math.max
+local bytes, numbers = struct.pack, struct.unpack
+local A, F, L, P, Q, R, S, U = 65, 70, 76, 80, 81, 82, 83, 85
+local LINGER = 60000
+
+-- What they look at, in their order.
+local wanted, at_hand, next_key = { KEYS[1] }, 1, 3
 for at = 4, #ARGV do
   local kind = byte(ARGV[at])
-  if kind >= A then wanted[#wanted + 1] = KEYS[next_key] end
-  if kind == F or kind == L then wanted[#wanted + 1] = KEYS[next_key + 2] end
-  next_key = next_key + (KEYS_OF[kind] or kind)
-end
-if #wanted > 0 then
-  local found = call('MGET', unpack(wanted))
-  for at = 1, #wanted do known[wanted[at]] = found[at] end
-end
-next_key = 3
-
--- What a claim comes to, for all that ask for the same time.
-local terms = {}
-local function term_of(verb)
-  local asked = sub(verb, 2, 17)
-  local term = terms[asked]
-  if not term then
-    local ttl, delay = numbers('>I8I8', asked)
-    local left = ttl + delay + max(2 * ttl, LINGER)
-    longest = max(longest, left)
-    local expires, since = bytes('>I8', now + ttl), bytes('>I8', now) .. asked
-    term = { ttl = ttl, left = text(left), expires = expires, since = since }
-    terms[asked] = term
+  if kind < A then
+    next_key = next_key + kind
+  else
+    at_hand = at_hand + 1
+    wanted[at_hand] = KEYS[next_key]
+    if kind == F or kind == L then
+      at_hand = at_hand + 1
+      wanted[at_hand] = KEYS[next_key + 2]
+      next_key = next_key + 3
+    else
+      next_key = next_key + (kind == S and 3 or 2)
+    end
   end
-  return term
+end
+local found = call('MGET', unpack(wanted))
+
+-- The last fence or version, as in count.lua.
+local before = tonumber(found[1]) or 0
+local count = max(before, micros - 1)
+
+-- What verbs of this call have changed; and what is done for all of them in one
+-- go: which names end, and which come into the index or leave it.
+local known, ended, entered, left = {}, {}, {}, {}
+local FROM, longest = ARGV[2] + 1, 0
+
+local function settle()
+  if #ended > 0 then call('DEL', unpack(ended)) end
+  if #left > 0 then call('ZREM', KEYS[2], unpack(left)) end
+  if #entered > 0 then
+    call('ZADD', KEYS[2], unpack(entered))
+    if call('PTTL', KEYS[2]) < longest - 1000 then call('PEXPIRE', KEYS[2], longest) end
+  end
+  ended, entered, left = {}, {}, {}
 end
 
--- As text, which a number would become anew in each call.
-local spans = {}
-local function span_of(verb)
-  local asked = sub(verb, 2, 9)
-  spans[asked] = spans[asked] or text((numbers('>I8', asked)))
-  return spans[asked]
-end
-
-local function is_held(name, id)
-  return name and byte(name) == P and sub(name, 42, 57) == id and numbers('>I8', name, 2) > now
-end
-
-local function free(key)
-  known[key], gone[key], listed[sub(key, FROM)] = false, true, false
-end
-
+local answers, rest = {}, nil
+-- Most verbs of a call ask for the same time: what it comes to.
+local asked, ttl, expires, since, lasts, span, spans
+at_hand, next_key = 1, 3
 for at = 4, #ARGV do
-  local verb, summary, answer = ARGV[at], KEYS[next_key], nil
-  local kind, name = byte(verb), known[summary]
-  if kind == A or kind == F or kind == L then
-    local record = kind ~= A and known[KEYS[next_key + 2]]
-    if not name and record and kind == F then
-      answer = '\146\010\219' .. bytes('>I4', #record) .. record
-    elseif not name then
-      local term, fence = term_of(verb), draw()
-      name = 'P' .. term.expires .. bytes('>I8', fence) .. term.since .. sub(verb, 18)
-      -- What is not ours, and no text, was not seen; it is not overwritten.
-      if call('SET', summary, name, gone[summary] and 'XX' or 'NX', 'PX', term.left) then
-        known[summary], gone[summary], listed[sub(summary, FROM)] = name, nil, true
-        answer = record and pack({ 1, fence, term.ttl, 0, record }) or fence
+  local verb, summary, keys, answer = ARGV[at], KEYS[next_key], 2, nil
+  local kind = byte(verb)
+  if kind < A then
+    keys = kind
+  else
+    at_hand = at_hand + 1
+    local name, record = found[at_hand], false
+    if known[summary] ~= nil then
+      settle()
+      name = known[summary]
+    end
+    if kind == A or kind == F or kind == L then
+      if kind ~= A then
+        at_hand = at_hand + 1
+        record, keys = known[KEYS[next_key + 2]] or found[at_hand], 3
+      end
+      if not name and record and kind == F then
+        answer = '\146\010\219' .. bytes('>I4', #record) .. record
+      elseif not name then
+        if asked ~= sub(verb, 2, 17) then
+          asked = sub(verb, 2, 17)
+          local delay
+          ttl, delay = numbers('>I8I8', asked)
+          local most = ttl + delay + max(2 * ttl, LINGER)
+          longest = max(longest, most)
+          lasts = string.format('%.0f', most)
+          expires, since = bytes('>I8', now + ttl), bytes('>I8', now) .. asked
+        end
+        count = count + 1
+        name = (kind == F and 'Q' or 'P') .. expires .. bytes('>I8', count) .. since .. sub(verb, 18)
+        -- What is not ours, and no text, was not seen; it is not overwritten.
+        if call('SET', summary, name, 'NX', 'PX', lasts) then
+          known[summary] = name
+          if kind ~= F then entered[#entered + 1], entered[#entered + 2] = '0', sub(summary, FROM) end
+          answer = record and cmsgpack.pack({ 1, count, ttl, 0, record }) or count
+        end
+      end
+    else
+      if kind == S then keys = 3 end
+      local form = name and byte(name)
+      if (form == Q or form == P) and sub(name, 42, 57) == sub(verb, 2, 17)
+        and numbers('>I8', name, 2) > now then
+        if kind == R then
+          local till, fence, from, term, delay = numbers('>I8I8I8I8I8', name, 2)
+          local more = numbers('>I8', verb, 18)
+          till, term = max(till, now + more), max(term, more)
+          local most = till - now + delay + max(2 * term, LINGER)
+          name = 'P' .. bytes('>I8I8I8I8', till, fence, from, term) .. sub(name, 34)
+          call('SET', summary, name, 'PX', most)
+          known[summary], longest = name, max(longest, most)
+          entered[#entered + 1], entered[#entered + 2] = '0', sub(summary, FROM)
+          answer = cmsgpack.pack({ 4, till - now })
+        else
+          if kind == S then
+            -- As text, which a number would become anew for each.
+            if span ~= sub(verb, 18, 25) then
+              span = sub(verb, 18, 25)
+              spans = string.format('%.0f', (numbers('>I8', span)))
+            end
+            count = count + 1
+            local packed = '\148\207' .. bytes('>I8', count) .. sub(verb, 26) .. '\194\194'
+            call('SET', KEYS[next_key + 2], packed, 'PX', spans)
+            known[KEYS[next_key + 2]] = packed
+          end
+          known[summary], ended[#ended + 1], answer = false, summary, 0
+          if form == P then left[#left + 1] = sub(summary, FROM) end
+        end
       end
     end
-  elseif kind == S then
-    if is_held(name, sub(verb, 10, 25)) then
-      file(KEYS[next_key + 2], sub(verb, 26), span_of(verb))
-      free(summary)
-      answer = 0
-    end
-  elseif kind == U then
-    if is_held(name, sub(verb, 2)) then
-      free(summary)
-      answer = 0
-    end
-  elseif kind == R and is_held(name, sub(verb, 10)) then
-    local expires, fence, since, ttl, delay = numbers('>I8I8I8I8I8', name, 2)
-    local more = numbers('>I8', verb, 2)
-    expires, ttl = max(expires, now + more), max(ttl, more)
-    local left = expires - now + delay + max(2 * ttl, LINGER)
-    name = 'P' .. bytes('>I8I8I8I8', expires, fence, since, ttl) .. sub(name, 34)
-    call('SET', summary, name, 'PX', left)
-    known[summary], listed[sub(summary, FROM)] = name, true
-    longest = max(longest, left)
-    answer = pack({ 4, expires - now })
   end
   if answer then
     answers[at - 3] = answer
@@ -137,16 +152,12 @@ for at = 4, #ARGV do
     rest = rest or {}
     rest[#rest + 1], rest[#rest + 2] = at, next_key
   end
-  next_key = next_key + (KEYS_OF[kind] or kind)
+  next_key = next_key + keys
 end
-
-local ended = {}
-for key in pairs(gone) do ended[#ended + 1] = key end
-if #ended > 0 then call('DEL', unpack(ended)) end
+settle()
 
 if not rest then
-  keep_count()
-  keep_index()
+  if count > before and count >= micros then call('SET', KEYS[1], string.format('%.0f', count)) end
   return answers
 end
 

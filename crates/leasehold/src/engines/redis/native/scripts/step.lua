@@ -1,6 +1,20 @@
 -- What one name goes through; the rules are those of engine/state.rs, and a
 -- test takes both through the same steps.
 
+local INDEX, listed = KEYS[2], {}
+
+-- What concerns all names of the shard, once for the whole call.
+local function keep_index()
+  for text, is_there in pairs(listed) do
+    if is_there then
+      entered[#entered + 1], entered[#entered + 2] = '0', text
+    else
+      left[#left + 1] = text
+    end
+  end
+  settle()
+end
+
 local function take_key()
   next_key = next_key + 1
   return KEYS[next_key - 1]
@@ -35,7 +49,8 @@ end
 
 local function stored(text)
   if not text then return { false, 0, 0, 0, false, 0, 0, 0, false, 0 } end
-  return byte(text) == P and held(text) or unpacked(text)
+  local form = byte(text)
+  return (form == P or form == Q) and held(text) or unpacked(text)
 end
 
 local function asked(text)
@@ -46,9 +61,10 @@ local function asked(text)
     return verb
   end
   if kind == S then
-    return { 'u', sub(text, 10, 25), 0, 0, false, sub(text, 26), span_of(text), true }
+    local span = string.format('%.0f', (numbers('>I8', text, 18)))
+    return { 'u', sub(text, 2, 17), 0, 0, false, sub(text, 26), span, true }
   end
-  if kind == R then return { 'r', sub(text, 10), (numbers('>I8', text, 2)) } end
+  if kind == R then return { 'r', sub(text, 2, 17), (numbers('>I8', text, 18)) } end
   if kind == U then return { 'u', sub(text, 2), 0, 0, false, false, 0 } end
   return unpacked(sub(text, 2))
 end
