@@ -6,6 +6,7 @@ mod mode;
 mod owner;
 mod record;
 mod verdict;
+mod wants;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub use mode::Mode;
 pub use owner::{LABEL_MAX, Owner};
 pub use record::{Expect, Record, Store, VALUE_MAX};
 pub use verdict::{Busy, Grant, Holder, Place, Predecessor, Verdict, Wake};
+pub use wants::Wants;
 
 pub(crate) use owner::OwnerId;
 pub(crate) use verdict::rounded;
@@ -87,12 +89,8 @@ pub struct Claim {
     /// Whether the library will renew it. A fixed lease ends after its ttl
     /// whatever else the client keeps alive.
     pub renewed: bool,
-    /// Whether the grant brings the record of the same name.
-    pub load: bool,
-    /// Whether that record alone is as good as a grant. Then an engine that
-    /// finds one may answer [`Busy`] with it, at once and with nothing left
-    /// behind, unless the lease id is held or queued already. It may also grant.
-    pub unless_found: bool,
+    /// Whether it is about the record of the same name as well.
+    pub wants: Wants,
 }
 
 impl Claim {
@@ -108,8 +106,7 @@ impl Claim {
             stance: Stance::Try,
             fair: false,
             renewed: true,
-            load: false,
-            unless_found: false,
+            wants: Wants::Lease,
         }
     }
 }

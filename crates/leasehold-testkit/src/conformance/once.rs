@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
-use leasehold::claim::{Claim, Ending, Ticket, Verdict};
+use leasehold::claim::{Claim, Ending, Ticket, Verdict, Wants};
 use leasehold::engine::{BoxFuture, Eviction, Store as Write, Target};
 use leasehold::once::{
     Busy, Crash, Done, Failure, Fingerprint, Key, Once, OnceError, Refusal, TokenFault, TokenKeys,
@@ -44,6 +44,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(an_outcome_whose_reply_is_lost_is_recorded),
         check!(what_is_done_elsewhere_is_told_and_no_lease_is_left),
         check!(a_record_will_do_instead_of_a_grant_and_leaves_nothing),
+        check!(who_asks_while_an_outcome_is_stored_does_not_miss_it),
     ]
 }
 
@@ -496,7 +497,7 @@ async fn a_record_will_do_instead_of_a_grant_and_leaves_nothing(store: Store) ->
     let Some(records) = direct.engine.records() else { return Ok(()) };
     let ask = || {
         let mut claim = direct.waiting(Mode::Exclusive);
-        (claim.load, claim.unless_found) = (true, true);
+        claim.wants = Wants::RecordOrLease;
         claim
     };
     let first = ask();
@@ -530,6 +531,38 @@ async fn tell_or_grant(direct: &Direct, claim: Claim) -> Outcome {
         }
     };
     ensure!(record.is_some_and(|record| record.value == b"done"), "no record");
+    Ok(())
+}
+
+/// An engine may take both in one request: the claim is granted with the record
+/// or not at all. Otherwise the work would be done again.
+async fn who_asks_while_an_outcome_is_stored_does_not_miss_it(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    if direct.engine.records().is_none() {
+        return Ok(());
+    }
+    for round in 0..10 {
+        let name = direct.locks.name(&format!("key {round}"))?;
+        let ask = || {
+            let mut claim = direct.claim(Mode::Exclusive);
+            (claim.ticket.name, claim.wants) = (name.clone(), Wants::RecordOrLease);
+            claim
+        };
+        let (first, second) = (ask(), ask());
+        direct.granted(first.clone()).await?;
+        let mut done = Write::put(name.clone(), b"done".to_vec());
+        (done.ttl, done.unlisted) = (Some(HOUR), true);
+        let ticket = second.ticket.clone();
+        let (released, answer) = tokio::join!(
+            direct.engine.release(first.ticket, Ending::storing(done)),
+            direct.engine.acquire(second),
+        );
+        ensure!(released? == Released::Released, "round {round}: not released");
+        if let Verdict::Granted(grant) = answer? {
+            ensure!(grant.record.is_some(), "round {round}: granted, and no outcome");
+            direct.release(&ticket).await?;
+        }
+    }
     Ok(())
 }
 

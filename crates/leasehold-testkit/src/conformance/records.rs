@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::claim::{Claim, Ending, Owner, Refresh, Stance, Ticket, Verdict, Wake};
+use leasehold::claim::{Claim, Ending, Owner, Refresh, Stance, Ticket, Verdict, Wake, Wants};
 use leasehold::engine::profile::WakeUp;
 use leasehold::engine::{
     Eviction, Expect, Page, Record, RecordEvent, RecordEvents, Records, Scope, Store, Target,
@@ -458,7 +458,7 @@ async fn a_grant_brings_the_record_of_its_name(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let ask = |ticket: &Ticket, wait: bool| {
         let mut claim = Claim::new(ticket.clone(), Owner::new("test"), HOUR);
-        claim.load = true;
+        claim.wants = Wants::LeaseAndRecord;
         if wait {
             claim.stance = Stance::Wait { until: Moment::NEVER };
         }

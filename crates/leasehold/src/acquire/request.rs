@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Claim, Mode, Owner, Stance, Ticket};
+use crate::claim::{Claim, Mode, Owner, Stance, Ticket, Wants};
 use crate::clock::{Clock, Moment};
 use crate::engine::Profile;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,10 +21,7 @@ pub(crate) struct Request {
     pub(crate) terms: Terms,
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
-    /// Whether the grant is to bring the record of the same name.
-    pub(crate) load: bool,
-    /// Whether that record will do instead of a grant.
-    pub(crate) unless_found: bool,
+    pub(crate) wants: Wants,
     pub(crate) effort: Effort,
 }
 
@@ -76,8 +73,7 @@ impl Request {
         claim.renewed = self.terms.renewed;
         claim.meta.clone_from(&self.meta);
         claim.fair = self.fair;
-        claim.load = self.load;
-        claim.unless_found = self.unless_found;
+        claim.wants = self.wants;
         claim.stance = stance;
         claim
     }

@@ -56,7 +56,7 @@ impl Seeker<'_> {
             let (mut tenancy, answer) = self.take_up(&mut first);
             match self.ask(&tenancy, answer, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
-                    if tenancy.granted(grant, self.request.load) {
+                    if tenancy.granted(grant, self.request.wants.record()) {
                         self.core.schedule.keep(&tenancy.hold);
                         self.moved_in(&tenancy);
                         return Ok(Ok(tenancy));
@@ -152,7 +152,7 @@ impl Seeker<'_> {
                 }
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
-                    let ours = tenancy.granted(grant, self.request.load);
+                    let ours = tenancy.granted(grant, self.request.wants.record());
                     core.schedule.keep(hold);
                     return Ok(ours.then_some(tenancy));
                 }

@@ -86,7 +86,7 @@ fn admitted(core: &Core, request: &Request) -> Option<(Stance, Option<Pass>)> {
 impl Wish<'_> {
     /// The engine has granted the first claim at once.
     fn granted(&self, mut tenancy: Tenancy, grant: Grant) -> Start {
-        if !tenancy.granted(grant, self.request.load) {
+        if !tenancy.granted(grant, self.request.wants.record()) {
             // Too late to be of use, and given back.
             return Start::NotYet;
         }

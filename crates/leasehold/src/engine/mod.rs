@@ -61,7 +61,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// granted again, with the same fence and no less time than was told
     /// before; it never waits for its own ghost. A `Wait` claim that is `Busy` has joined the queue where
     /// the engine has one. A `Try` never leaves anything behind, and neither does
-    /// a claim that was answered with a record ([`Claim::unless_found`]).
+    /// a claim that was answered with a record ([`Wants::RecordOrLease`](crate::claim::Wants::RecordOrLease)).
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>>;
 
     /// Waits until the ticket may succeed, or `until` at the latest.

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use self::cabinet::Cabinet;
 use crate::claim::{
     Busy, Claim, Ending, LeaseId, Mode, Predecessor, Refresh, Released, Renewal, Store, Ticket,
-    Verdict, Wake,
+    Verdict, Wake, Wants,
 };
 use crate::clock::{Clock, Moment, wall_micros};
 use crate::engine::profile::{self, Fencing, Grants, Order, Reach, Timekeeper, WakeUp};
@@ -205,8 +205,8 @@ impl Engine for Memory {
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
         let Ticket { id, name, .. } = claim.ticket.clone();
         let (now, mut shelf) = (self.clock.now(), self.shelf());
-        let record = if claim.load { shelf.record(&name, now).cloned() } else { None };
-        if let Some(found) = record.as_ref().filter(|_| claim.unless_found)
+        let record = if claim.wants.record() { shelf.record(&name, now).cloned() } else { None };
+        if let Some(found) = record.as_ref().filter(|_| claim.wants == Wants::RecordOrLease)
             && !shelf.knows(&name, id)
         {
             return Box::pin(ready(Ok(Verdict::Busy(Busy::found(found.clone())))));

@@ -91,7 +91,8 @@ impl Engine for Guardrail {
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        match check(&claim, self.profile()).and_then(|()| self.check_records(claim.load)) {
+        match check(&claim, self.profile()).and_then(|()| self.check_records(claim.wants.record()))
+        {
             Ok(()) => self.0.acquire(claim),
             Err(error) => Box::pin(ready(Err(error))),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::{Effort, Request};
-use crate::claim::{Mode, Owner};
+use crate::claim::{Mode, Owner, Wants};
 use crate::clock::Moment;
 use crate::engine::{BoxFuture, Status};
 use crate::error::{Error, Result};
@@ -29,8 +29,7 @@ pub(crate) struct Asker {
     pub(crate) terms: Terms,
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
-    /// Whether a grant is to bring the record of its name.
-    pub(crate) load: bool,
+    pub(crate) wants: Wants,
 }
 
 impl Asker {
@@ -52,7 +51,7 @@ impl Asker {
             terms,
             meta: None,
             fair: false,
-            load: false,
+            wants: Wants::Lease,
         }
     }
 
@@ -104,8 +103,7 @@ impl Asker {
             terms: self.terms,
             meta: self.meta.clone(),
             fair: self.fair,
-            load: self.load,
-            unless_found: false,
+            wants: self.wants,
             effort,
         }
     }

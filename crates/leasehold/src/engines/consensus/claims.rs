@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::Office;
 use super::card::Card;
 use super::desk::{Desk, Stage};
-use super::ensemble::{Ensemble, Entry, Joined, Line, Newcomer, Part, Value, Wants};
+use super::ensemble::{Ensemble, Entry, Joined, Line, Newcomer, Part, Value};
 use super::line::{Standing, standing};
 use super::records::Found;
 use crate::claim::{
-    Busy, Claim, Grant, Holder, LeaseId, Mode, Place, Renewal, Stance, Ticket, Verdict,
+    Busy, Claim, Grant, Holder, LeaseId, Mode, Place, Renewal, Stance, Ticket, Verdict, Wants,
 };
 use crate::engine::state::Answer;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -59,14 +59,14 @@ impl<E: Ensemble> Office<E> {
 
     /// The verdict, and what was read of the record on the way.
     async fn ask_in_queue(self: &Arc<Self>, claim: &Claim, mut desk: Desk) -> Result<Asked> {
-        let mut wants = wants(claim);
+        let mut wants = claim.wants;
         for _ in 0..ATTEMPTS {
             let (found, read) = self.see(claim, &mut desk, wants).await?;
             let Some(mine) = desk.entries.first() else {
                 if let Some(verdict) = self.outside(claim, &found, read.flatten(), wants).await? {
                     return Ok((verdict, None));
                 }
-                wants = Wants::Value;
+                wants = Wants::LeaseAndRecord;
                 continue;
             };
             let verdict = match standing(&found, mine) {
@@ -110,7 +110,7 @@ impl<E: Ensemble> Office<E> {
         value: Option<Value>,
         wants: Wants,
     ) -> Result<Option<Verdict>> {
-        let instead = value.filter(|_| wants == Wants::ValueInstead);
+        let instead = value.filter(|_| wants == Wants::RecordOrLease);
         if instead.is_none() {
             return self.turned_away(claim, found).await.map(Some);
         }
@@ -277,7 +277,7 @@ impl<E: Ensemble> Office<E> {
         claim: &Claim,
         read: Read,
     ) -> Result<Verdict> {
-        if let (Verdict::Granted(grant), true) = (&mut verdict, claim.load) {
+        if let (Verdict::Granted(grant), true) = (&mut verdict, claim.wants.record()) {
             grant.record = match read {
                 Some(value) => self.living(value).await?,
                 None => self.live(&claim.ticket.name).await?.map(Found::record),
@@ -290,14 +290,6 @@ impl<E: Ensemble> Office<E> {
 /// What was read of a record on the way, if it was.
 type Read = Option<Option<Value>>;
 type Asked = (Verdict, Read);
-
-const fn wants(claim: &Claim) -> Wants {
-    match (claim.load, claim.unless_found) {
-        (false, _) => Wants::Nothing,
-        (true, false) => Wants::Value,
-        (true, true) => Wants::ValueInstead,
-    }
-}
 
 /// A lease, unless its session has ended meanwhile.
 fn grant(desk: &Desk, claim: &Claim, fence: u64) -> Result<Verdict> {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::card::Card;
 use super::session::Session;
-use crate::claim::{LeaseId, Mode};
+use crate::claim::{LeaseId, Mode, Wants};
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -72,18 +72,9 @@ pub(in crate::engines) struct Newcomer {
     /// An earlier request of this id may have arrived: look for what it left,
     /// in this session, before adding to it.
     pub(in crate::engines) again: bool,
+    /// With `RecordOrLease` it joins only if there is no record, where one request
+    /// can do that.
     pub(in crate::engines) wants: Wants,
-}
-
-/// What a newcomer wants with the value of the name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::engines) enum Wants {
-    #[default]
-    Nothing,
-    /// To read it, once it has joined.
-    Value,
-    /// The same; and it joins only if there is none, where one request can do that.
-    ValueInstead,
 }
 
 /// A line as a newcomer found it, in the same request.

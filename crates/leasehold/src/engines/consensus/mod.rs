@@ -32,7 +32,7 @@ mod waits;
 pub(in crate::engines) use card::Card;
 pub(in crate::engines) use ensemble::{
     Change, Ensemble, Entry, If, Joined, Life, Line, Look, Newcomer, News, Part, Scan, Step, Value,
-    Wants, Watched, WatchedLine,
+    Watched, WatchedLine,
 };
 pub(in crate::engines) use session::Session;
 

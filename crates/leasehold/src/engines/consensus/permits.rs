@@ -11,9 +11,9 @@ use std::time::Duration;
 use super::Office;
 use super::claims::{ATTEMPTS, removed};
 use super::desk::{Desk, Stage};
-use super::ensemble::{Ensemble, Entry, Line, Part, Wants};
+use super::ensemble::{Ensemble, Entry, Line, Part};
 use super::line::{Standing, fits, other_count, standing, weight};
-use crate::claim::{Claim, Mode, Stance, Verdict};
+use crate::claim::{Claim, Mode, Stance, Verdict, Wants};
 use crate::error::Result;
 
 /// How long who only tries waits for somebody who just passes the door.
@@ -42,7 +42,7 @@ impl<E: Ensemble> Office<E> {
             return Ok(behind);
         }
         let joined =
-            self.join(claim, &desk, line, Mode::Permits { take, of }, Wants::Nothing).await?;
+            self.join(claim, &desk, line, Mode::Permits { take, of }, Wants::Lease).await?;
         desk.entries.clone_from(&joined.mine);
         let others: Vec<Entry> =
             joined.line.iter().filter(|entry| entry.id != Some(claim.ticket.id)).cloned().collect();
@@ -66,9 +66,8 @@ impl<E: Ensemble> Office<E> {
                     self.ensemble.list(line.clone(), Some(mine.clone())).await?
                 }
                 _ => {
-                    let joined = self
-                        .join(claim, desk, line.clone(), Mode::Exclusive, Wants::Nothing)
-                        .await?;
+                    let joined =
+                        self.join(claim, desk, line.clone(), Mode::Exclusive, Wants::Lease).await?;
                     desk.door = joined.mine.first().cloned();
                     joined.line
                 }

@@ -6,9 +6,9 @@ use super::link::{Fault, over};
 use super::proto::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use super::txn::{self, read};
 use super::values::value;
-use crate::claim::{LeaseId, Mode};
+use crate::claim::{LeaseId, Mode, Wants};
 use crate::clock::Moment;
-use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session, Wants, WatchedLine};
+use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session, WatchedLine};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How much of a line is listed at first.
@@ -46,7 +46,7 @@ impl Etcd {
         let only_if_empty = newcomer.only_if_empty;
         let joined = self.try_join(session, &place, &newcomer, by).await?;
         let nobody = joined.mine.is_empty() && joined.line.is_empty() && joined.stranger.is_none();
-        let found = newcomer.wants == Wants::ValueInstead && matches!(joined.value, Some(Some(_)));
+        let found = newcomer.wants == Wants::RecordOrLease && matches!(joined.value, Some(Some(_)));
         if found || !(only_if_empty && nobody) {
             return Ok(joined);
         }
@@ -68,9 +68,10 @@ impl Etcd {
         let request = place.joining(&own, session, newcomer, &tombstone);
         let answer = self.on_session(session, self.link.try_ask(request, by).await)?;
         let [own, tombstone, line, rest] = ranges(answer);
-        let (queue, value) = match newcomer.wants {
-            Wants::Nothing => (rest, None),
-            _ => (RangeResponse::default(), Some(rest.kvs.into_iter().next().map(value))),
+        let (queue, value) = if newcomer.wants.record() {
+            (RangeResponse::default(), Some(rest.kvs.into_iter().next().map(value)))
+        } else {
+            (rest, None)
         };
         let mine: Vec<_> = place.view(&own.kvs).line;
         if mine.is_empty() && !tombstone.kvs.is_empty() {
@@ -190,12 +191,12 @@ impl Place {
     ) -> TxnRequest {
         let mut compare = vec![txn::absent(own), txn::absent(tombstone)];
         compare.extend(newcomer.only_if_empty.then(|| txn::none_below(&self.prefix)));
-        let instead = newcomer.wants == Wants::ValueInstead;
+        let instead = newcomer.wants == Wants::RecordOrLease;
         compare.extend(instead.then(|| txn::absent(&self.record)));
         let line = txn::oldest_below(&self.prefix, PAGE);
         let mut looks = vec![read(txn::one(own)), read(txn::one(tombstone)), read(line)];
         looks.extend((self.part != Part::Queue).then(|| read(self.queue())));
-        looks.extend((newcomer.wants != Wants::Nothing).then(|| read(txn::one(&self.record))));
+        looks.extend(newcomer.wants.record().then(|| read(txn::one(&self.record))));
         let mut card = newcomer.card.clone();
         if self.part != Part::Door {
             card.mode = Some(newcomer.mode);

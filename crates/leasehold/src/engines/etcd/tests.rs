@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use super::Etcd;
 use super::server::Server;
-use crate::claim::{LeaseId, Mode};
+use crate::claim::{LeaseId, Mode, Wants};
 use crate::clock::Clock;
 use crate::engine::Event;
 use crate::engines::consensus::{
     Card, Change, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Part, Session, Step,
-    Wants,
 };
 use crate::error::{ErrorKind, Result};
 use crate::name::{Name, Namespace};
@@ -33,7 +32,7 @@ fn newcomer(mode: Mode) -> Newcomer {
         card,
         only_if_empty: false,
         again: false,
-        wants: Wants::Nothing,
+        wants: Wants::Lease,
     }
 }
 
@@ -146,22 +145,22 @@ async fn a_newcomer_reads_the_value_and_may_be_content_with_it() {
     let ask = |wants, only_if_empty| Newcomer { wants, only_if_empty, ..newcomer(Mode::Exclusive) };
     for only_if_empty in [false, true] {
         let line = queue(&format!("n{only_if_empty}"));
-        let first = joined(&etcd, &line, &ask(Wants::ValueInstead, only_if_empty)).await;
+        let first = joined(&etcd, &line, &ask(Wants::RecordOrLease, only_if_empty)).await;
         assert_eq!((first.mine.len(), first.value), (1, Some(None)));
         etcd.change(remove(&first.mine[0])).await.unwrap();
         let put = Some(b"done".to_vec());
         etcd.store(line.name.clone(), If::Any, put, Life::Forever, None).await.unwrap();
-        let content = joined(&etcd, &line, &ask(Wants::ValueInstead, only_if_empty)).await;
+        let content = joined(&etcd, &line, &ask(Wants::RecordOrLease, only_if_empty)).await;
         assert_eq!(content.value.flatten().unwrap().bytes, b"done");
         assert!(content.mine.is_empty() && etcd.list(line.clone(), None).await.unwrap().is_empty());
-        let both = joined(&etcd, &line, &ask(Wants::Value, only_if_empty)).await;
+        let both = joined(&etcd, &line, &ask(Wants::LeaseAndRecord, only_if_empty)).await;
         assert_eq!(both.mine.len(), 1);
         assert_eq!(both.value.flatten().unwrap().bytes, b"done");
         // A repeated request finds what the first one left, whatever it wants.
         let again = Newcomer {
             again: true,
             id: both.mine[0].id.unwrap(),
-            ..ask(Wants::ValueInstead, only_if_empty)
+            ..ask(Wants::RecordOrLease, only_if_empty)
         };
         assert_eq!(joined(&etcd, &line, &again).await.mine, both.mine);
     }

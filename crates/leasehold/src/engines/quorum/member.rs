@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::node::{Answer, Mark, Node, Number, Trust, counter, hash, inscribe, read};
 use crate::claim::{
     Claim, Ending, Expect, LeaseId, Mode, Record, Refresh, Released, Renewal, Stance, Store,
-    Ticket, Verdict,
+    Ticket, Verdict, Wants,
 };
 use crate::clock::Clock;
 use crate::engine::profile::Grants;
@@ -62,7 +62,7 @@ impl Member {
     }
 
     async fn lock(self, mut claim: Claim, floor: u64) -> Result<Answer> {
-        (claim.stance, claim.load) = (Stance::Try, false);
+        (claim.stance, claim.wants) = (Stance::Try, Wants::Lease);
         match self.0.acquire(claim.clone()).await? {
             // The fence that the engine shows is its own and not the quorum's.
             Verdict::Busy(_) => {

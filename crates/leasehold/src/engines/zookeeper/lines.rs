@@ -9,7 +9,7 @@ use super::layout::{LEASES, LOCKS, downgraded, prefix, sort};
 use super::tether::Tether;
 use super::wire::{Body, Code, Node, Request};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session, Wants};
+use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session};
 use crate::error::Result;
 use crate::name::Name;
 
@@ -56,7 +56,7 @@ impl Client {
             let path = self.layout.base(&line.name)?;
             requests.push(Request::GetChildren { path, watch: false });
         }
-        if newcomer.wants != Wants::Nothing {
+        if newcomer.wants.record() {
             requests.push(Request::GetData { path: self.layout.value(&line.name), watch: false });
         }
         Ok(requests)
@@ -82,9 +82,10 @@ impl Client {
             Part::Door => self.lock(&line.name, &children(next()?)?)?,
             Part::Permits => None,
         };
-        let value = match newcomer.wants {
-            Wants::Nothing => None,
-            _ => Some(self.read(&self.layout.value(&line.name), next()?).await?),
+        let value = if newcomer.wants.record() {
+            Some(self.read(&self.layout.value(&line.name), next()?).await?)
+        } else {
+            None
         };
         let line = self.layout.entries(line.part, path, &names);
         Ok(Some(Joined { mine, line, stranger, value }))

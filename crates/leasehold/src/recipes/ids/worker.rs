@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::Mode;
+use crate::claim::{Mode, Wants};
 use crate::core::Core;
 use crate::engine::{Expect, Record, Records, Store};
 use crate::error::{Error, ErrorKind, Result};
@@ -55,7 +55,7 @@ impl Post {
     pub(super) async fn claim(&self, number: u32, now: u64) -> Result<Claimed> {
         let name = format!("ids/{}/worker/{number}", self.tag);
         let mut asker = Asker::new(&self.locks, &name);
-        (asker.terms.ttl, asker.load) = (self.ttl, true);
+        (asker.terms.ttl, asker.wants) = (self.ttl, Wants::LeaseAndRecord);
         let Some(mut guard) = asker.try_lock(Mode::Exclusive).await? else {
             return Ok(Claimed::Busy);
         };

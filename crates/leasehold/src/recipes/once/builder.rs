@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::entry::OUTCOME_MAX;
 use super::flight::Flights;
 use super::seen::Seen;
+use crate::claim::Wants;
 use crate::error::{Error, Result};
 use crate::locks::Locks;
 use crate::name::Name;
@@ -140,7 +141,7 @@ impl Locks {
     pub fn once(&self, scope: impl AsRef<str>) -> Once {
         let mut asker = Asker::new(self, &format!("once/{}", scope.as_ref()));
         asker.terms.ttl = LEASE;
-        asker.load = true;
+        asker.wants = Wants::RecordOrLease;
         Once {
             asker,
             scope: scope.as_ref().into(),

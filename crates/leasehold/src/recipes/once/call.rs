@@ -12,7 +12,7 @@ use super::refusal::{OnceError, Refusal};
 use super::run::Run;
 use super::turn::Turn;
 use crate::acquire::Effort;
-use crate::claim::{Mode, Record, Released, Store};
+use crate::claim::{Mode, Record, Released, Store, Wants};
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::guard::Guard;
@@ -148,7 +148,7 @@ impl Once {
     /// A dropped call may or may not have forgotten the key.
     pub async fn forget(&self, key: impl Into<Key>) -> Result<(), Refusal> {
         let name = self.name(&key.into())?;
-        let guard = self.claim(&name, self.effort(), false).await?;
+        let guard = self.claim(&name, self.effort(), Wants::Lease).await?;
         match guard.release_storing(&Store::delete(name.clone())).await? {
             Released::Released => Ok(()),
             Released::AlreadyLost => Err(late(&name).into()),
@@ -208,7 +208,8 @@ impl Once {
     }
 
     async fn lead(&self, call: Call, lead: Lead, effort: Effort) -> Result<Step<'_>, Refusal> {
-        let (mut guard, mut found) = self.claim_and_load(&call.name, effort, true).await?;
+        let (mut guard, mut found) =
+            self.claim_and_load(&call.name, effort, self.asker.wants).await?;
         loop {
             if let Some(Found { entry, .. }) = &found
                 && let Some(judged) = self.judge(&call, entry.clone()).transpose()
@@ -222,7 +223,7 @@ impl Once {
                 break;
             }
             // What is there is no outcome: now it takes the lease.
-            (guard, found) = self.claim_and_load(&call.name, effort, false).await?;
+            (guard, found) = self.claim_and_load(&call.name, effort, Wants::LeaseAndRecord).await?;
         }
         let mut run = Run::new(self, call, guard, lead, found);
         if self.crash == Crash::Unknown
@@ -240,9 +241,9 @@ impl Once {
         &self,
         name: &Name,
         effort: Effort,
-        unless_found: bool,
+        wants: Wants,
     ) -> Result<(Guard, Option<Found>), Refusal> {
-        let mut guard = self.claim(name, effort, unless_found).await?;
+        let mut guard = self.claim(name, effort, wants).await?;
         let found = match guard.take_loaded() {
             Some(record) => record.map(found).transpose()?,
             None => self.load(name).await?,
@@ -251,14 +252,9 @@ impl Once {
     }
 
     /// The lease, with the record of the same name if that came with it.
-    async fn claim(
-        &self,
-        name: &Name,
-        effort: Effort,
-        unless_found: bool,
-    ) -> Result<Guard, Refusal> {
+    async fn claim(&self, name: &Name, effort: Effort, wants: Wants) -> Result<Guard, Refusal> {
         let mut request = self.asker.request_for(name.clone(), Mode::Exclusive, effort);
-        request.unless_found = unless_found;
+        request.wants = wants;
         match self.asker.locks.acquire(&request).await {
             Ok(Some(guard)) => Ok(guard),
             Ok(None) => Err(running(name)),

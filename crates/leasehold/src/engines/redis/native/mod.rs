@@ -32,7 +32,7 @@ use super::link::{Link, Push};
 use super::settings::{Settings, WakeBy};
 use super::waits::{SPIN, Waits};
 use crate::claim::{
-    Busy, Claim, Ending, Mode, Refresh, Released, Renewal, Stance, Ticket, Verdict, Wake,
+    Busy, Claim, Ending, Mode, Refresh, Released, Renewal, Stance, Ticket, Verdict, Wake, Wants,
 };
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{self, Fencing, Grants, Order, Reach, Timekeeper, WakeUp};
@@ -213,7 +213,7 @@ impl Inner {
             self.bells.hang(claim.ticket.id);
         }
         let verb = verb::acquire(claim, &channel, spins);
-        let record = claim.load.then(|| name.clone());
+        let record = claim.wants.record().then(|| name.clone());
         let keys = Keys { record, ..Keys::of_lease(name) };
         self.courier.carry(Desk::Leases, shard, keys, verb).await
     }
@@ -221,7 +221,7 @@ impl Inner {
     async fn acquire(&self, mut claim: Claim) -> Result<Verdict> {
         let (id, name) = (claim.ticket.id, claim.ticket.name.clone());
         let mut answered = self.claim(&claim).await?;
-        if claim.unless_found
+        if claim.wants == Wants::RecordOrLease
             && let Some(packed) = answered.found()?
         {
             self.forget(id);
@@ -229,7 +229,7 @@ impl Inner {
                 return Ok(Verdict::Busy(Busy::found(record)));
             }
             // It has outlived its lease, and is gone now.
-            claim.unless_found = false;
+            claim.wants = Wants::LeaseAndRecord;
             answered = Box::pin(self.claim(&claim)).await?;
         }
         let spins = self.wake == WakeBy::Spin;

@@ -9,7 +9,7 @@ use super::keys::{Ground, Shard};
 use super::sheet;
 use super::verb::{self, Answered, News, Said};
 use crate::claim::{
-    Claim, Ending, LeaseId, Mode, Owner, Predecessor, Record, Refresh, Stance, Store, Ticket,
+    Claim, Ending, LeaseId, Mode, Owner, Predecessor, Record, Refresh, Stance, Store, Ticket, Wants,
 };
 use crate::clock::Moment;
 use crate::engine::state::{Answer, Effect, State, Verb, step};
@@ -101,7 +101,7 @@ impl Pair {
     fn more_keys(&self, core: &Verb) -> Vec<Vec<u8>> {
         let record = self.record_key();
         match core {
-            Verb::Acquire { claim, .. } if claim.load => vec![record],
+            Verb::Acquire { claim, .. } if claim.wants.record() => vec![record],
             Verb::Release { ending, .. } if verb::filed(ending).is_some() => vec![record],
             Verb::Release { ending: Ending { store: Some(_), .. }, .. } => {
                 vec![record, self.shard.records().to_vec(), self.shard.lapses().to_vec()]
@@ -145,7 +145,7 @@ impl Pair {
         let told = format!("{core:?}");
         let more = self.more_keys(&core);
         let (ttl, loads) = match &core {
-            Verb::Acquire { claim, .. } => (claim.ttl, claim.load),
+            Verb::Acquire { claim, .. } => (claim.ttl, claim.wants.record()),
             _ => (Duration::ZERO, false),
         };
         let change = match &core {
@@ -223,12 +223,13 @@ impl Pair {
         let mut claim = Claim::new(ticket, owner, ttl);
         claim.lock_delay = Duration::from_millis(*random.choice(&[0, 0, 7_000]).unwrap());
         claim.meta = random.bool().then(|| "a remark".into());
-        (claim.load, claim.unless_found) = (random.bool(), random.bool());
+        claim.wants =
+            [Wants::Lease, Wants::LeaseAndRecord, Wants::RecordOrLease][random.usize(..3)];
         if random.u8(0..3) > 0 {
             claim.stance = Stance::Wait { until: Moment::NEVER };
         }
         let packed = verb::acquire(&claim, b"news", false);
-        if claim.load && claim.unless_found && self.record.is_some() {
+        if claim.wants == Wants::RecordOrLease && self.record.is_some() {
             let (_, effects) = self.ask_core(Verb::Tick);
             if self.core.mode_of(claim.ticket.id).is_none() {
                 return self.find(packed, &effects);
@@ -416,15 +417,15 @@ fn a_key_of_someone_else_is_not_overwritten() {
     let server = Server::start();
     let mut pair = Pair::new(&server, 0);
     let (key, more) = (pair.shard.summary(pair.name.as_str()), pair.shard.details("x"));
-    let _: () = pair.redis.rpush(&key, "theirs").unwrap();
+    let _: () = pair.redis.rpush(key, "theirs").unwrap();
     let _: () = pair.redis.set("clock", pair.millis * 1000).unwrap();
     let verb = exclusive(&pair, 1);
     let mut call = pair.script.prepare_invoke();
-    call.key(pair.shard.counter()).key(pair.shard.index()).key(&key).key(more);
+    call.key(pair.shard.counter()).key(pair.shard.index()).key(key).key(more);
     call.arg("RPUSH").arg(pair.shard.prefix()).arg("changes").arg(verb);
     let said: redis::RedisResult<redis::Value> = call.invoke(&mut pair.redis);
     assert!(said.unwrap_err().to_string().contains("WRONGTYPE"));
-    let found: Vec<String> = pair.redis.lrange(&key, 0, -1).unwrap();
+    let found: Vec<String> = pair.redis.lrange(key, 0, -1).unwrap();
     assert_eq!(found, ["theirs"]);
 }
 
@@ -445,7 +446,7 @@ fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
             let id = LeaseId::from_bits(u128::from(round) * 100 + n as u128);
             let ticket = Ticket { id, name: name.clone(), mode };
             let mut claim = Claim::new(ticket, Owner::new("me"), Duration::from_secs(30));
-            claim.load = n != 4;
+            claim.wants = if n == 4 { Wants::Lease } else { Wants::LeaseAndRecord };
             let mut ending = Ending::new();
             let mut store = Store::put(name.clone(), vec![round; n]);
             store.ttl = (n % 2 == 0).then_some(Duration::from_hours(24));
@@ -480,10 +481,10 @@ fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
 }
 
 /// A claim that the record of its name will do for.
-fn unless_found(pair: &Pair, id: u128) -> Vec<u8> {
+fn record_or_lease(pair: &Pair, id: u128) -> Vec<u8> {
     let ticket = ticket(pair, id);
     let mut claim = Claim::new(ticket, Owner::new("me"), Duration::from_secs(30));
-    (claim.load, claim.unless_found) = (true, true);
+    claim.wants = Wants::RecordOrLease;
     verb::acquire(&claim, b"", false)
 }
 
@@ -504,8 +505,8 @@ fn a_claim_finds_what_a_release_of_the_same_call_has_stored() {
     let server = Server::start();
     let mut pair = Pair::new(&server, 0);
     let with_record = |verb| (pair.name.clone(), vec![pair.record_key()], verb);
-    let first = vec![with_record(unless_found(&pair, 1))];
-    let then = vec![with_record(storing(&pair, 1, "done")), with_record(unless_found(&pair, 2))];
+    let first = vec![with_record(record_or_lease(&pair, 1))];
+    let then = vec![with_record(storing(&pair, 1, "done")), with_record(record_or_lease(&pair, 2))];
     assert!(matches!(pair.call(first)[0].answer(Duration::ZERO), Ok(Answer::Granted { .. })));
     let mut said = pair.call(then);
     let found = answered(said.remove(1)).found().unwrap().expect("it is there");
@@ -519,7 +520,7 @@ fn a_claim_that_a_record_would_do_for_is_listed_once_it_is_renewed() {
     let ticket = ticket(&pair, 1);
     let renewal = verb::renew(&Refresh::new(ticket, Duration::from_secs(30)));
     let listed = |pair: &mut Pair| pair.redis.zcard::<_, u64>(pair.shard.index()).unwrap();
-    let claim = (pair.name.clone(), vec![pair.record_key()], unless_found(&pair, 1));
+    let claim = (pair.name.clone(), vec![pair.record_key()], record_or_lease(&pair, 1));
     pair.call(vec![claim]);
     assert_eq!(listed(&mut pair), 0);
     pair.call(vec![(pair.name.clone(), Vec::new(), renewal)]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::pack::{Item, Items, Packer, garbled};
-use crate::claim::{Claim, Ending, Holder, LeaseId, Mode, Predecessor, Refresh, Stance};
+use crate::claim::{Claim, Ending, Holder, LeaseId, Mode, Predecessor, Refresh, Stance, Wants};
 use crate::clock::Moment;
 use crate::engine::state::Answer;
 use crate::engine::{Eviction, Held, Last, Loss, Queued, Status, Target};
@@ -21,10 +21,10 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
     };
     let (mode, take, of) = numbers(claim.ticket.mode);
     if matches!(claim.ticket.mode, Mode::Exclusive | Mode::Write) {
-        let kind = match loads(claim) {
-            0 => b'A',
-            1 => b'L',
-            _ => b'F',
+        let kind = match claim.wants {
+            Wants::Lease => b'A',
+            Wants::LeaseAndRecord => b'L',
+            Wants::RecordOrLease => b'F',
         };
         return Packer::plain(kind)
             .eight(millis(claim.ttl))
@@ -38,7 +38,7 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
             .number(waits)
             .done();
     }
-    general(2 + u8::from(claim.load), 12)
+    general(2 + u8::from(claim.wants.record()), 12)
         .bytes("a")
         .bytes(id(claim.ticket.id))
         .number(mode)
@@ -50,17 +50,12 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
         .maybe(claim.meta.as_deref())
         .bytes(channel)
         .number(waits)
-        .number(loads(claim))
+        .number(match claim.wants {
+            Wants::Lease => 0,
+            Wants::LeaseAndRecord => 1,
+            Wants::RecordOrLease => 2,
+        })
         .done()
-}
-
-/// 1 for a grant that brings a record, 2 if the record alone will do.
-const fn loads(claim: &Claim) -> u64 {
-    match (claim.load, claim.unless_found) {
-        (false, _) => 0,
-        (true, false) => 1,
-        (true, true) => 2,
-    }
 }
 
 pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {

@@ -6,7 +6,7 @@ use super::session::Lodging;
 use super::statements::Statements;
 use super::swap::step;
 use super::tickets::Outlook;
-use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict};
+use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict, Wants};
 use crate::engine::state::{Answer, State, Verb};
 use crate::engines::sql::link::{Dialect, Reply, Step};
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -66,14 +66,14 @@ impl Inner {
     /// Takes a free name: one statement, and one more for the record.
     async fn take(&self, claim: &Claim, lodging: Lodging) -> Result<Option<Verdict>> {
         let taking = self.taking(claim, lodging)?;
-        let (reply, record) = if claim.load {
+        let (reply, record) = if claim.wants.record() {
             self.and_record(taking, &claim.ticket.name).await?
         } else {
             (self.link.run(&taking.sql, taking.values).await?, None)
         };
         let fence = self.fence(&reply).map_err(Error::unknown)?;
         if fence == 0 {
-            let found = record.filter(|_| claim.unless_found);
+            let found = record.filter(|_| claim.wants == Wants::RecordOrLease);
             if found.is_some() && !claim.renewed {
                 self.end_fixed(lodging.id).await;
             }
@@ -107,7 +107,8 @@ impl Inner {
             self.tides.good_until(&self.clock).into(),
         ];
         let Statements { take, take_new, .. } = &self.statements;
-        Ok(step(if claim.unless_found { take_new } else { take }, values, false))
+        let statement = if claim.wants == Wants::RecordOrLease { take_new } else { take };
+        Ok(step(statement, values, false))
     }
 
     /// The fence that was drawn; 0 if the name was not taken.
@@ -124,7 +125,7 @@ impl Inner {
 
     /// It is granted: a caller that hears of a failure gives it back.
     async fn with_record(&self, claim: &Claim, mut verdict: Verdict) -> Result<Verdict> {
-        if let (Verdict::Granted(grant), true) = (&mut verdict, claim.load) {
+        if let (Verdict::Granted(grant), true) = (&mut verdict, claim.wants.record()) {
             let record = self.record(&claim.ticket.name).await;
             grant.record = record.map_err(Error::unknown)?;
         }

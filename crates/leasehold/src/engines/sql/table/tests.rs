@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::link::{Link, Settings};
 use super::super::server::Server;
 use super::*;
-use crate::claim::{Owner, Stance, Store};
+use crate::claim::{Owner, Stance, Store, Wants};
 use crate::engines::sql::link::Value;
 use crate::error::ErrorKind;
 
@@ -262,7 +262,7 @@ async fn a_record_that_will_do_is_told_without_a_write() {
         let link = &table.0.link;
         let ask = |text: &str| {
             let mut claim = claim(text, "asks");
-            (claim.load, claim.unless_found) = (true, true);
+            claim.wants = Wants::RecordOrLease;
             claim
         };
         let records = table.records().unwrap();

@@ -4,7 +4,7 @@ use super::super::fault::Trial;
 use super::super::job::Act;
 use super::super::ledger::{Ledger, Page};
 use super::super::tickets::{Outlook, Tickets};
-use crate::claim::{Busy, Claim, Grant, Place, Stance, Ticket, Verdict};
+use crate::claim::{Busy, Claim, Grant, Place, Stance, Ticket, Verdict, Wants};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::error::{Error, Result};
@@ -88,7 +88,8 @@ impl Act for Acquire {
         self.claim.ticket.mode.check()?;
         let session = ledger.session_for(&self.claim)?;
         let mut page = ledger.load(&self.claim.ticket.name)?;
-        let instead = self.claim.unless_found && page.state.mode_of(self.ticket().id).is_none();
+        let instead = self.claim.wants == Wants::RecordOrLease
+            && page.state.mode_of(self.ticket().id).is_none();
         if instead && let Some(found) = ledger.record(&self.claim.ticket.name)? {
             return Ok(Verdict::Busy(Busy::found(found)));
         }
@@ -103,7 +104,7 @@ impl Act for Acquire {
         }
         self.keep(ledger, &page, session)?;
         // Where there was none, none has come within the transaction.
-        let verdict = self.verdict(ledger, &page, answer, self.claim.load && !instead);
+        let verdict = self.verdict(ledger, &page, answer, self.claim.wants.record() && !instead);
         ledger.save(page)?;
         verdict
     }
