@@ -324,3 +324,27 @@ async fn a_statement_that_is_late_takes_nothing() {
         assert_eq!(one(&table.0.link, row).await, 0);
     }
 }
+
+/// What the database adds by itself nobody can be faster at; the rest is for
+/// those who look first.
+#[tokio::test]
+async fn the_database_adds_to_plain_numbers_and_to_nothing_else() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let number = name("number");
+        table.0.enter_space(number.namespace()).await.unwrap();
+        assert_eq!(table.0.add_there(&number, 1).await.unwrap(), None, "there is none");
+        let odd: [&[u8]; 7] =
+            [b"", b"seven", b"-7", b"+7", b"7\n", b"\xff7\\", b"1000000000000000000"];
+        for value in odd {
+            table.0.store(Store::put(number.clone(), value.into())).await.unwrap().unwrap();
+            assert_eq!(table.0.add_there(&number, 1).await.unwrap(), None, "{value:?}");
+        }
+        let most = b"999999999999999999";
+        table.0.store(Store::put(number.clone(), most.to_vec())).await.unwrap().unwrap();
+        assert_eq!(table.0.add_there(&number, u64::MAX).await.unwrap(), None);
+        assert_eq!(table.0.add_there(&number, 1).await.unwrap(), Some(1_000_000_000_000_000_000));
+        let found = table.0.record(&number).await.unwrap().unwrap();
+        assert_eq!(found.value, b"1000000000000000000");
+    }
+}

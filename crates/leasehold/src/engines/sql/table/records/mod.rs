@@ -24,6 +24,9 @@ use crate::engines::sql::link::{Reply, Row, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
+/// What is added by the database is less: then the sum fits.
+const ADDED: i64 = 1_000_000_000_000_000_000;
+
 /// One row.
 #[derive(Debug)]
 struct Entry {
@@ -233,26 +236,57 @@ impl Inner {
         self.enter_space(name.namespace()).await?;
         let mut tries = Tries::new(&self.clock);
         loop {
-            let found = self.tidy_record(&name).await?;
-            let sum = sum(&name, found.as_ref(), amount)?;
-            let value = sum.to_string().into_bytes();
-            let [space, text] = self.key(&name);
-            let write = match &found {
-                None => step(&self.records.insert, self.row(&name, &value, Stay::default()), true),
-                Some(record) => {
-                    let version = int(record.version).into();
-                    let values = vec![space.clone(), text, value.as_slice().into(), version];
-                    step(&self.records.revalue, values, true)
-                }
-            };
-            let draw = step(&self.records.draw, vec![space], true);
-            let log = self.telling(&self.records.log, &name, Some(&value));
-            if self.transact(vec![draw, write, log]).await?.is_some() {
+            let mut sum = self.add_there(&name, amount).await?;
+            if sum.is_none() {
+                sum = self.add_anew(&name, amount).await?;
+            }
+            if let Some(sum) = sum {
                 self.wrote(name.namespace()).await;
                 return Ok(sum);
             }
             tries.pause().await?;
         }
+    }
+
+    /// Lets the database add, which nobody can get in the way of; `None` if there
+    /// is nothing, or something that is not so simple.
+    pub(super) async fn add_there(&self, name: &Name, amount: u64) -> Result<Option<u64>> {
+        let Some(amount) = i64::try_from(amount).ok().filter(|amount| *amount < ADDED) else {
+            return Ok(None);
+        };
+        let [space, text] = self.key(name);
+        let key = || vec![space.clone(), text.clone()];
+        let with = |value| [key(), vec![value]].concat();
+        let steps = vec![
+            step(&self.records.draw, vec![space.clone()], true),
+            step(&self.records.add, with(amount.into()), true),
+            step(&self.records.load, key(), false),
+            step(&self.records.log_sum, with(super::news::CHANGED.into()), false),
+        ];
+        let Some(replies) = self.link.transact(steps).await? else { return Ok(None) };
+        let added = replies.get(2).map(entry).transpose().map_err(Error::unknown)?.flatten();
+        let missing = || Error::new(ErrorKind::Unexpected, "no sum came back").unknown();
+        let record = added.ok_or_else(missing)?.record;
+        sum(name, Some(&record), 0).map(Some).map_err(Error::unknown)
+    }
+
+    /// Adds here, and writes the sum if nobody was faster.
+    async fn add_anew(&self, name: &Name, amount: u64) -> Result<Option<u64>> {
+        let found = self.tidy_record(name).await?;
+        let sum = sum(name, found.as_ref(), amount)?;
+        let value = sum.to_string().into_bytes();
+        let [space, text] = self.key(name);
+        let write = match &found {
+            None => step(&self.records.insert, self.row(name, &value, Stay::default()), true),
+            Some(record) => {
+                let version = int(record.version).into();
+                let values = vec![space.clone(), text, value.as_slice().into(), version];
+                step(&self.records.revalue, values, true)
+            }
+        };
+        let draw = step(&self.records.draw, vec![space], true);
+        let log = self.telling(&self.records.log, name, Some(&value));
+        Ok(self.transact(vec![draw, write, log]).await?.map(|_| sum))
     }
 
     /// Removes what was bound to leases that have ended. Nobody sees it any

@@ -20,6 +20,9 @@ pub(in super::super) struct Statements {
     pub(super) replace: Text,
     /// 1 namespace, 2 name, 3 value, 4 the version before.
     pub(super) revalue: Text,
+    /// 1 namespace, 2 name, 3 a number: adds it to a number of up to 18 digits
+    /// that nothing but its time keeps.
+    pub(super) add: Text,
     /// 1 namespace, 2 name, 3 the version before.
     pub(super) delete: Text,
     /// 1 namespace, 2 name.
@@ -28,6 +31,8 @@ pub(in super::super) struct Statements {
     pub(super) log: Text,
     /// The same, if the record is there.
     pub(super) log_there: Text,
+    /// 1 namespace, 2 name; 3 what watchers are told. The value is what is there.
+    pub(super) log_sum: Text,
     /// 1 lease: its records are over.
     pub(in super::super) orphan: Text,
     /// 1 lease.
@@ -64,6 +69,12 @@ WHERE namespace = $1 AND name = $2 AND version = $7";
 const REVALUE: &str = "\
 UPDATE {records} SET version = (SELECT d.version FROM {namespaces} d WHERE d.namespace = $1), \
  value = $3::bytea WHERE namespace = $1 AND name = $2 AND version = $4";
+
+/// The row of the namespace is ours by now, so nobody can be faster.
+const ADD: &str = "\
+UPDATE {records} SET version = (SELECT d.version FROM {namespaces} d WHERE d.namespace = $1), \
+ value = SUM WHERE namespace = $1 AND name = $2 AND session IS NULL \
+ AND (expires IS NULL OR expires > {now}) AND length(value) BETWEEN 1 AND 18 AND DIGITS";
 
 /// A change is written down only if somebody watches.
 const LOG: &str = "\
@@ -123,12 +134,31 @@ impl Statements {
             ),
             replace: text(REPLACE),
             revalue: text(REVALUE),
+            add: pick(
+                &ADD.replace(
+                    "SUM",
+                    "convert_to((encode(value, 'escape')::bigint + $3::bigint)::text, 'UTF8')",
+                )
+                .replace("DIGITS", "encode(value, 'escape') !~ '[^0-9]'"),
+                &ADD.replace(
+                    "SUM",
+                    "CAST(CAST(CONVERT(value USING latin1) AS UNSIGNED) + $3 AS CHAR)",
+                )
+                .replace("DIGITS", "CONVERT(value USING latin1) NOT REGEXP '[^0-9]'"),
+            ),
             delete: text(
                 "DELETE FROM {records} WHERE namespace = $1 AND name = $2 AND version = $3",
             ),
             delete_any: text("DELETE FROM {records} WHERE namespace = $1 AND name = $2"),
             log: log(LOG),
             log_there: log(&format!("{LOG}{THERE}")),
+            log_sum: {
+                let value = "(SELECT r.value FROM {records} r \
+                             WHERE r.namespace = $1 AND r.name = $2)";
+                let log = LOG.replace("$3::bytea", value);
+                let tell = TELL.replace("LOG", &log).replace("$4", "$3");
+                text(if postgres { &tell } else { &log })
+            },
             orphan: text("UPDATE {records} SET expires = 0, session = NULL WHERE bound = $1"),
             bound: text("SELECT namespace, name, version FROM {records} WHERE bound = $1"),
             unseen: pick(
