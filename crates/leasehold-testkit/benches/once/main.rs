@@ -5,11 +5,11 @@
 #![allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 #![allow(clippy::print_stdout, reason = "that is what it is for")]
 
+mod by_hand;
 mod memory;
 
 use std::error::Error;
 use std::hint::black_box;
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use leasehold::Locks;
@@ -17,8 +17,6 @@ use leasehold::once::{Fingerprint, InTransaction, Once, TokenKeys};
 use leasehold::sql::{Dialect, OnceTable};
 use leasehold_testkit::Server;
 use leasehold_testkit::server::{Plan, tell};
-use redis::Script;
-use redis::aio::MultiplexedConnection;
 use tokio_postgres::NoTls;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -172,7 +170,7 @@ async fn redis() -> Outcome {
         row(&format!("redis: fresh, {tasks} tasks"), ours, "two bare SETs", theirs);
     }
     let by_hand = |tasks: u32, round: u32, task: u32, n: u32| {
-        least(bare.clone(), format!("by hand {tasks} {round} {task} {n}"))
+        by_hand::least(bare.clone(), format!("by hand {tasks} {round} {task} {n}"))
     };
     for tasks in [1, TASKS] {
         let (ours, theirs) = beside(
@@ -182,6 +180,18 @@ async fn redis() -> Outcome {
         .await?;
         row(&format!("redis: fresh, {tasks} tasks"), ours, "the least by hand", theirs);
     }
+    let shared = by_hand::Shared::new(&bare);
+    let (ours, theirs) = beside(
+        |round| crowd(TASKS, COUNT, move |task, n| fresh(round + 300 * TASKS, task, n)),
+        |round| {
+            let shared = shared.clone();
+            crowd(TASKS, COUNT, move |task, n| {
+                shared.clone().run(format!("shared {round} {task} {n}"))
+            })
+        },
+    )
+    .await?;
+    row("redis: fresh, 64 tasks", ours, "one key, in shared calls, by hand", theirs);
     let get = |task: u32, n: u32| {
         let mut bare = bare.clone();
         async move {
@@ -218,26 +228,6 @@ async fn redis() -> Outcome {
     .await?;
     row("redis: replay in another process, 64 tasks", ours, "a bare GET", theirs);
     Ok(())
-}
-
-/// The least that is right: only who has claimed the key records its outcome.
-/// No fence, nobody is told that a run was cut off, nobody waits, nothing is
-/// listed.
-async fn least(mut bare: MultiplexedConnection, key: String) -> Outcome {
-    static RECORD: LazyLock<Script> = LazyLock::new(|| {
-        Script::new(
-            "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-             redis.call('SET', KEYS[1], ARGV[2], 'PX', 60000) return 1",
-        )
-    });
-    let mine = "claimed by one who has an id of its own";
-    let mut claim = redis::cmd("SET");
-    claim.arg(&key).arg(mine).arg("NX").arg("GET").arg("PX").arg(60_000);
-    let before: Option<String> = claim.query_async(&mut bare).await?;
-    let mut record = RECORD.key(key);
-    record.arg(mine).arg("a small outcome, as most are");
-    let recorded: u32 = record.invoke_async(&mut bare).await?;
-    if before.is_some() || recorded != 1 { Err("not fresh".into()) } else { Ok(()) }
 }
 
 /// With the disk: the commit is what costs. Disks of a network take longer than
