@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::keys::Shard;
+use super::keys::{Key, Shard};
 use super::pack::garbled;
 use super::verb::{Answered, Said, closed};
 use crate::engines::redis::link::{Link, Reply, Request};
@@ -231,30 +231,31 @@ fn is_of_one(error: &Error) -> bool {
 
 fn request(bag: &[Parcel]) -> Request {
     let shard = &bag[0].shard;
-    let keys = |command: &mut Cmd| bag.iter().for_each(|parcel| parcel.keys.write(shard, command));
-    let script = match bag[0].desk {
+    let (publish, changes) = (publish(shard).into(), shard.changes());
+    match bag[0].desk {
         Desk::Reading => {
             let mut read = redis::cmd("MGET");
-            keys(&mut read);
-            return Request::Command(read);
+            bag.iter().for_each(|parcel| parcel.keys.write(shard, &mut read));
+            Request::Command(read)
         }
-        Desk::Leases => &STEP,
-        Desk::Records => &RECORD,
-    };
-    let of_all = if bag[0].desk == Desk::Leases { 2 } else { 3 };
-    let count = of_all + bag.iter().map(|parcel| parcel.keys.count()).sum::<usize>();
+        Desk::Leases => {
+            let args = [publish, shard.prefix().to_string().into_bytes(), changes];
+            call(&STEP, bag, &[shard.counter(), shard.index()], &args)
+        }
+        Desk::Records => {
+            let keys = [shard.counter(), shard.records(), shard.lapses()];
+            call(&RECORD, bag, &keys, &[publish, changes])
+        }
+    }
+}
+
+/// A call with its own keys and arguments, and those of all verbs.
+fn call(script: &'static Script, bag: &[Parcel], keys: &[Key<'_>], args: &[Vec<u8>]) -> Request {
+    let count = keys.len() + bag.iter().map(|parcel| parcel.keys.count()).sum::<usize>();
     Request::Call(Call::written(script, count, |call| {
-        call.arg(shard.counter());
-        match bag[0].desk {
-            Desk::Leases => call.arg(shard.index()),
-            _ => call.arg(shard.records()).arg(shard.lapses()),
-        };
-        keys(call);
-        call.arg(publish(shard));
-        if bag[0].desk == Desk::Leases {
-            call.arg(shard.prefix());
-        }
-        call.arg(shard.changes());
+        call.arg(keys);
+        bag.iter().for_each(|parcel| parcel.keys.write(&bag[0].shard, call));
+        call.arg(args);
         bag.iter().for_each(|parcel| {
             call.arg(&parcel.verb);
         });

@@ -1,5 +1,6 @@
 //! Where things are: the names of keys and channels.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,26 +19,26 @@ pub(super) struct Ground {
     prefix: Arc<str>,
     database: i64,
     spread: bool,
-    /// The shards of the namespace that was asked for last: mostly the only one.
-    last: Arc<Mutex<Option<Shards>>>,
+    /// The shards of namespaces that were asked for: every verb needs one.
+    known: Arc<Mutex<HashMap<Namespace, Arc<[Shard]>>>>,
 }
 
-/// All shards of a namespace.
-type Shards = (Namespace, Arc<[Shard]>);
+/// Of how many namespaces the shards are remembered.
+const KNOWN: usize = 64;
 
 impl Ground {
     pub(super) fn new(prefix: &str, database: i64, spread: bool) -> Self {
-        Self { prefix: prefix.into(), database, spread, last: Arc::default() }
+        Self { prefix: prefix.into(), database, spread, known: Arc::default() }
     }
 
     /// The shard of a name.
     pub(super) fn shard(&self, name: &Name) -> Shard {
-        let space = name.namespace();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let shards = match &*last {
-            Some((known, shards)) if known == space => shards,
-            _ => &last.insert((space.clone(), self.shards(space).into())).1,
-        };
+        let (space, mut known) =
+            (name.namespace(), self.known.lock().unwrap_or_else(PoisonError::into_inner));
+        if !known.contains_key(space) && known.len() >= KNOWN {
+            known.clear();
+        }
+        let shards = known.entry(space.clone()).or_insert_with(|| self.shards(space).into());
         let number = if self.spread { bucket(name.as_str()) } else { 0 };
         shards[usize::from(number)].clone()
     }
@@ -171,6 +172,17 @@ mod tests {
         let key = String::from_utf8(shard.summary(name.as_str()).to_vec()).unwrap();
         assert_eq!(key, "leasehold:{default}:name:a{b}c");
         assert_eq!(&key[shard.prefix()..], "a{b}c");
+    }
+
+    #[test]
+    fn every_namespace_has_its_own_shards_however_many_there_are() {
+        let ground = Ground::new("leasehold:", 0, false);
+        for n in (0..2 * KNOWN).chain(0..2) {
+            let name = Name::new(&Namespace::new(format!("s{n}")).unwrap(), "a").unwrap();
+            let key = ground.shard(&name).counter().to_vec();
+            assert_eq!(key, format!("leasehold:{{s{n}}}:fence").into_bytes());
+            assert!(ground.known.lock().unwrap().len() <= KNOWN);
+        }
     }
 
     #[test]

@@ -11,11 +11,13 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
+-- As in the quick part: larger than all before.
 local function draw()
   count = max(count + 1, micros)
   return count
 end
 
+-- If anything was drawn.
 local function keep_count()
   if count > before and count >= micros then redis.call('SET', COUNTER, text(count)) end
 end
