@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{Done, cargo, root};
+use crate::{Done, cargo, need, root};
 
 /// How long a peer may take to build, downloads included.
 const BOUND: Duration = Duration::from_secs(240);
@@ -91,6 +91,8 @@ struct Order {
 
 pub(crate) fn run(args: &[String]) -> Done {
     let order = order(args)?;
+    // The servers that both sides meet at, and what looks into them.
+    need::meet(&["redis".to_owned(), "etcd".to_owned()])?;
     let mut ready = Vec::new();
     for peer in &order.peers {
         match peer.fetch() {
