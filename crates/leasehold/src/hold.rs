@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use crate::claim::{Grant, LeaseId, Mode, OwnerId, Place, Predecessor, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::Loss;
+use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
 pub(crate) use self::agenda::Agenda;
@@ -273,11 +274,13 @@ impl Hold {
     }
 
     /// The lease was handed over: it runs as long as the place would have, and
-    /// a fixed one is renewed until its time is up.
+    /// a fixed one is renewed until its time is up. One that was handed to an
+    /// earlier place of the same ticket may be somebody else's by now.
     pub(crate) fn handed_over(&self, fence: u64, predecessor: Predecessor) -> bool {
         let mut facts = self.facts();
         let now = self.clock.now();
-        if facts.phase != Phase::Asked || now >= facts.deadline {
+        let stale = fence <= facts.floor && !mutant::lives(Mutant::StaleHandOver);
+        if facts.phase != Phase::Asked || now >= facts.deadline || stale {
             return false;
         }
         if !self.terms.renewed {
@@ -292,8 +295,16 @@ impl Hold {
     pub(crate) fn placed(&self, place: Place, drift: Duration) {
         let mut facts = self.facts();
         if facts.phase == Phase::Asked {
+            facts.floor = facts.floor.max(place.floor);
             facts.confirm(place.sent_at, place.ttl, drift);
         }
+    }
+
+    /// Whether a place in the queue, of a request that left after the grant,
+    /// says that this is held no more.
+    pub(crate) fn is_undone_by(&self, place: Place) -> bool {
+        let facts = self.facts();
+        facts.is_held() && place.sent_at > facts.since
     }
 
     /// A renewal was confirmed.

@@ -84,6 +84,8 @@ pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Mom
             hold.renewed(sent_at, ttl, drift);
             core.observer.renewed(hold);
         }
+        // A holder that waits in line has lost what it held, and asks no further.
+        Renewal::Queued(place) if hold.is_undone_by(place) => core.lose(hold, Loss::Gone),
         Renewal::Queued(place) => hold.placed(place, drift),
         Renewal::Gone if hold.is_held() => core.lose(hold, Loss::Gone),
         // A waiter whose lease or place has changed asks for itself.

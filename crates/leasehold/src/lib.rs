@@ -25,6 +25,10 @@ mod home;
 mod keeper;
 mod layers;
 mod locks;
+#[cfg(not(leasehold_sim))]
+mod mutant;
+#[cfg(leasehold_sim)]
+pub mod mutant;
 mod name;
 mod observe;
 mod open;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The rooms from the ground up. A room may use those of lower floors only.
 const FLOORS: &[&[&str]] = &[
     &["error"],
-    &["name", "clock", "hex"],
+    &["name", "clock", "hex", "mutant"],
     &["claim"],
     &["engine"],
     &["url", "connection"],

@@ -109,13 +109,25 @@ pub struct Place {
     pub ttl: Duration,
     /// When the request that last proved it alive left.
     pub sent_at: Moment,
+    /// The largest fence that was given out for this name, or for a name beside
+    /// it, before the engine looked at this place. A grant up to here was made
+    /// to an earlier place, which has ended. Zero where the engine pushes no
+    /// grants, or none can be late.
+    pub floor: u64,
 }
 
 impl Place {
     /// A place kept for `ttl` from `sent_at`.
     #[must_use]
     pub const fn new(ttl: Duration, sent_at: Moment) -> Self {
-        Self { ttl, sent_at }
+        Self { ttl, sent_at, floor: 0 }
+    }
+
+    /// The same place, to which only fences above this one can be granted.
+    #[must_use]
+    pub const fn above(mut self, floor: u64) -> Self {
+        self.floor = floor;
+        self
     }
 }
 

@@ -11,6 +11,8 @@ pub(super) struct Facts {
     pub(super) phase: Phase,
     pub(super) mode: Mode,
     pub(super) fence: u64,
+    /// What is handed over up to this fence was meant for an earlier place.
+    pub(super) floor: u64,
     pub(super) predecessor: Predecessor,
     pub(super) since: Moment,
     /// The send time of the last request that was confirmed.
@@ -58,6 +60,7 @@ impl Facts {
             phase: Phase::Asked,
             mode,
             fence: 0,
+            floor: 0,
             predecessor: Predecessor::Unknown,
             since: Moment::NEVER,
             confirmed: Moment::default(),
