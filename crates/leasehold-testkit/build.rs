@@ -9,7 +9,7 @@ type Swaps = &'static [(&'static str, &'static str)];
 
 const LIBRARY: &str = "../leasehold/src";
 
-const FILES: [(&str, Swaps); 7] = [
+const FILES: [(&str, Swaps); 8] = [
     (
         "gate.rs",
         &[("std::sync::{Arc", "shuttle::sync::{Arc"), ("tokio::sync::oneshot", "crate::oneshot")],
@@ -36,6 +36,7 @@ const FILES: [(&str, Swaps); 7] = [
             ),
         ],
     ),
+    ("mutant.rs", &[]),
     ("hold/agenda.rs", &[]),
     ("hold/facts.rs", &[]),
     (

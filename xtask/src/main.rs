@@ -22,7 +22,7 @@ struct Chore {
     run: fn(&[String]) -> Done,
 }
 
-const CHORES: [Chore; 6] = [
+const CHORES: [Chore; 7] = [
     Chore {
         name: "test",
         help: "install what the tests need, run them all, end with one summary line;\n           \
@@ -48,6 +48,12 @@ const CHORES: [Chore; 6] = [
                --consensus measures ZooKeeper and etcd;\n           \
                --once measures idempotency keys, beside the crate idempotent",
         run: bench,
+    },
+    Chore {
+        name: "soak",
+        help: "minutes of traffic on real servers while nodes stand still, connections are\n           \
+               cut and replies come late: [DEPLOYMENT..] [--minutes M]",
+        run: soak,
     },
     Chore {
         name: "proto",
@@ -104,6 +110,17 @@ fn call_bench(package: &str, name: &str) -> Done {
     match cargo().args(["bench", "--package", package, "--bench", name]).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("the benches failed ({status})")),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
+    }
+}
+
+fn soak(args: &[String]) -> Done {
+    need::meet(&[])?;
+    let mut soak = cargo();
+    soak.args(["run", "--quiet", "--release", "--package", "leasehold-testkit"]);
+    match soak.args(["--bin", "leasehold-soak", "--"]).args(args).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the soak found something, or could not be run ({status})")),
         Err(error) => Err(format!("cargo cannot be run: {error}")),
     }
 }

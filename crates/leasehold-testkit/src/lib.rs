@@ -42,6 +42,7 @@ pub mod place;
 pub mod proxy;
 pub mod register;
 pub mod server;
+pub mod soak;
 pub mod sweep;
 pub mod twist;
 pub mod worked;

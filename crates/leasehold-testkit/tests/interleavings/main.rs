@@ -27,6 +27,10 @@ mod hold {
     include!(concat!(env!("OUT_DIR"), "/hold.rs"));
 }
 
+mod mutant {
+    include!(concat!(env!("OUT_DIR"), "/mutant.rs"));
+}
+
 mod schedule {
     include!(concat!(env!("OUT_DIR"), "/schedule.rs"));
 }
