@@ -14,7 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["fence", "sql"],
     &["engines", "layers"],
     &["hold", "gate", "parcel", "home"],
-    &["schedule", "owners", "observe"],
+    &["schedule", "owners", "losses", "observe"],
     &["core"],
     &["keeper", "acquire"],
     &["client"],
