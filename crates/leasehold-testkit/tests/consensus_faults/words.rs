@@ -126,14 +126,14 @@ async fn an_evicted_holder_of_permits_counts_until_it_is_gone() -> Checked {
                 let two = two.clone();
                 async move { two.evict(eviction).await }
             });
-            until("they are free", || async {
+            until(&format!("{store:?}: they are free"), || async {
                 let Some(next) = others.try_acquire(1).await? else { return Ok(false) };
                 assert!(guard.check().is_err(), "{store:?}: six of five");
                 next.release().await?;
                 Ok(true)
             })
             .await?;
-            evicting.await??;
+            assert_eq!(evicting.await??.leases.len(), 1, "{store:?}: nobody was evicted");
         }
     }
     Ok(())

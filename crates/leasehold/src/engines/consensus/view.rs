@@ -109,13 +109,15 @@ impl<E: Ensemble> Office<E> {
     async fn seen_with_permits(&self, name: &Name) -> Result<(Vec<Seen>, Vec<Seen>)> {
         let permits = self.ensemble.list(Line::of(name, Part::Permits), None).await?;
         let door = self.ensemble.list(Line::of(name, Part::Door), None).await?;
-        let mut holding = grouped(self.look_closely(permits.clone()).await?);
+        let mut holding = grouped(self.look_closely(permits).await?);
         let mut waiting = self.look_closely(door).await?;
         let of = holding.iter().find_map(|seen| match seen.mode {
             Mode::Permits { of, .. } if of > 0 => Some(of),
             _ => None,
         });
-        if of.is_some_and(|of| !fits(&permits, of)) {
+        // Of those who are still there: who was listed may have gone before the look.
+        let there: Vec<Entry> = holding.iter().flat_map(|seen| seen.entries.clone()).collect();
+        if of.is_some_and(|of| !fits(&there, of)) {
             // The last to join is still at the door.
             holding.pop();
         }

@@ -34,6 +34,8 @@ pub(super) struct Answer {
     pub(super) frame: u64,
     /// The newest change that the server knew of.
     pub(super) zxid: i64,
+    /// When it was asked for: what it shows is not older.
+    pub(super) asked_at: Moment,
     pub(super) result: Result<Body, Code>,
 }
 
@@ -266,7 +268,7 @@ impl Shared {
         self.pulse.heard(first.sent_at, now, first.agreed && result.is_ok());
         let over = matches!(result, Err(Code::SESSION_EXPIRED | Code::SESSION_MOVED));
         // Whoever has stopped waiting does not hear it.
-        let _ = first.tell.send(Answer { frame, zxid: head.zxid, result });
+        let _ = first.tell.send(Answer { frame, zxid: head.zxid, asked_at: first.sent_at, result });
         // A server that took us in while the leader ended our session answers
         // pings for ever. Another greeting tells whether it is over.
         if over { Err(fault::over()) } else { Ok(()) }
