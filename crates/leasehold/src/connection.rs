@@ -25,7 +25,7 @@ impl ConnectionState {
             Event::Suspended => Some(Self::Suspended),
             Event::Reconnected => Some(Self::Reconnected),
             Event::Disconnected => Some(Self::Lost),
-            Event::TicketLost(..) | Event::RevocationAsked(_) => None,
+            Event::TicketLost(..) | Event::RevocationAsked(_) | Event::Kept(..) => None,
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Mode, Refresh, Renewal};
+use crate::claim::{Mode, Place, Refresh, Renewal};
 use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
@@ -178,7 +178,21 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
                 let kept = core.schedule.all();
                 kept.iter().filter(|hold| hold.id == id).for_each(|hold| hold.want());
             }
+            Event::Kept(id, place) => {
+                let kept = core.schedule.all();
+                kept.iter()
+                    .filter(|hold| hold.id == id)
+                    .for_each(|hold| shorten(&core, hold, place));
+            }
             Event::Connected => {}
         }
     }
+}
+
+/// The engine keeps less than it has said, of a lease or of a place.
+fn shorten(core: &Arc<Core>, hold: &Arc<Hold>, place: Place) {
+    let drift = core.drift(place.ttl);
+    hold.renewed(place.sent_at, place.ttl, drift);
+    hold.placed(place, drift);
+    core.schedule.keep(hold);
 }

@@ -28,6 +28,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_bound_record_goes_when_the_lease_expires),
         check!(a_bound_record_stays_for_as_long_as_its_lease_is_renewed),
         check!(a_bound_record_goes_with_an_eviction),
+        check!(a_bound_record_stays_when_its_lease_is_converted).when(|p| p.convert),
         check!(a_record_that_was_written_anew_outlives_the_old_lease),
         check!(adding_is_atomic_over_all_clients),
         check!(a_sum_that_does_not_fit_changes_nothing),
@@ -104,7 +105,16 @@ async fn load(engine: &Arc<dyn Engine>, text: &str) -> Result<Option<String>, Er
 }
 
 async fn hold(engine: &Arc<dyn Engine>, lock: &str, ttl: Duration) -> Result<Ticket, Error> {
-    let ticket = Ticket::new(name(lock), Mode::Exclusive);
+    hold_as(engine, lock, ttl, Mode::Exclusive).await
+}
+
+async fn hold_as(
+    engine: &Arc<dyn Engine>,
+    lock: &str,
+    ttl: Duration,
+    mode: Mode,
+) -> Result<Ticket, Error> {
+    let ticket = Ticket::new(name(lock), mode);
     let mut claim = Claim::new(ticket.clone(), Owner::new("test"), ttl);
     claim.renewed = false;
     match engine.acquire(claim).await? {
@@ -277,6 +287,24 @@ async fn a_bound_record_goes_with_an_eviction(shared: Shared) -> Outcome {
     let stored = records(&pair.a).store(bound("member/a", &ticket)).await;
     assert_eq!(stored.expect_err("the lease is gone").kind(), ErrorKind::NotHeld);
     assert_eq!(load(&pair.a, "member/a").await?, None);
+    Ok(())
+}
+
+async fn a_bound_record_stays_when_its_lease_is_converted(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let mut ticket = hold_as(&pair.a, "lock", HOUR, Mode::Write).await?;
+    store(&pair.a, bound("member/a", &ticket)).await?;
+    store(&pair.b, bound("member/b", &ticket)).await?;
+    pair.a.convert(ticket.clone(), Mode::Read).await?;
+    ticket.mode = Mode::Read;
+    for text in ["member/a", "member/b"] {
+        assert!(load(&pair.b, text).await?.is_some(), "{text} went, and its lease is held");
+    }
+    store(&pair.a, bound("member/c", &ticket)).await?;
+    pair.a.release(ticket, Ending::new()).await?;
+    for text in ["member/a", "member/b", "member/c"] {
+        gone(&pair.b, text).await?;
+    }
     Ok(())
 }
 

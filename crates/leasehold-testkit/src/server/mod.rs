@@ -337,6 +337,16 @@ impl Server {
         self.launch(false)
     }
 
+    /// The same, with more arguments from now on.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be stopped, or does not get ready.
+    pub fn restart_with(&mut self, args: &[&str]) -> Result<(), ServerError> {
+        self.plan = self.plan.clone().args(args.iter().copied());
+        self.restart()
+    }
+
     /// Spawns until the server is ready; a server that ends at once (port
     /// taken, old process not quite gone) is tried again.
     fn launch(&mut self, fresh_ports: bool) -> Result<(), ServerError> {

@@ -12,6 +12,9 @@
 //! | Z8 | two hundred wait | `waits` |
 //! | Z9 | the server stands still | `sessions` |
 //! | Z10 | empty parents | `lines` |
+//! | Z11 | the servers' limits change | `limits` |
+//! | Z12 | the connection breaks when the node is made, and more is to be asked | `ghosts` |
+//! | Z13 | the leader has lost its followers, and answers | `sessions` |
 //! | E1 | the lease of a waiter runs out | `etcd_leases` |
 //! | E2 | the leader stands still, or loses a reply | `etcd_leaders` |
 //! | E3 | the leader moves all the time | `etcd_leaders` |
@@ -22,23 +25,27 @@
 //! | E8 | the database is full; tokens are forgotten | `etcd_refusals` |
 //! | E9 | two claims share a lease | `etcd_keys` |
 //!
-//! Both: nodes and keys removed by hand (`by_hand`), the whole ensemble stopped
-//! (`outage`).
+//! Both: nodes and keys removed or written over by hand (`by_hand`, `words`), holders
+//! that are cut off with a lock delay (`delays`), the whole ensemble stopped (`outage`).
 
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
 
 mod by_hand;
+mod delays;
 mod etcd_keys;
 mod etcd_leaders;
 mod etcd_leases;
 mod etcd_refusals;
+mod ghosts;
+mod limits;
 mod lines;
 mod outage;
 mod replies;
 mod sessions;
 mod store;
 mod waits;
+mod words;
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use leasehold::Standing;
 use leasehold_testkit::contest::{BOUND, Checked, is_guarded, until};
 use leasehold_testkit::proxy::Fault;
-use leasehold_testkit::server::{Ensemble, Server};
+use leasehold_testkit::server::{Ensemble, Plan, Server};
 use leasehold_testkit::znodes::{Stat, Znodes};
 
 use super::{BRIEF, LONG, NAME, is_lost, open, proxy, queued, stands};
@@ -145,5 +145,22 @@ async fn a_session_ends_while_the_server_stands_still_and_is_not_adopted() -> Ch
         assert_eq!(u64::try_from(now.czxid)?, next.fence());
         next.release().await?;
     }
+    Ok(())
+}
+
+/// Z13: the leader answers although nobody follows it any more. What it says proves
+/// nothing: the others may have another leader by now.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_nobody_follows_proves_nothing() -> Checked {
+    let mut ensemble = Ensemble::start(&Plan::zookeeper().args(["syncLimit=3000"]), 3)?;
+    let leader = ensemble.leader()?;
+    let locks = open(&ensemble.servers()[leader].url()).await?;
+    let guard = locks.mutex(NAME).ttl(2 * BRIEF).lock().within(BOUND).await?;
+    for follower in [1, 2] {
+        ensemble.servers()[(leader + follower) % 3].pause()?;
+    }
+    is_lost(&guard).await?;
+    let answer = ensemble.servers()[leader].say("srvr")?;
+    assert!(answer.contains("Mode: leader"), "it has noticed: {answer}");
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 
-use crate::claim::LeaseId;
+use crate::claim::{LeaseId, Place};
 
 /// Something that happened at the engine.
 #[derive(Clone, Debug)]
@@ -22,6 +22,9 @@ pub enum Event {
     TicketLost(LeaseId, Loss),
     /// Someone asks the holder to let go; it may take its time.
     RevocationAsked(LeaseId),
+    /// One lease or place is kept for this long, which may be less than the
+    /// engine has said before.
+    Kept(LeaseId, Place),
 }
 
 /// Why a lease ended before its guard did.

@@ -144,8 +144,8 @@ static TABLE: [Row; 8] = [
         ways: &["zookeepers"],
         built: cfg!(feature = "zookeeper"),
         options: &[
-            "session", "connect", "timeout", "root", "names", "lock", "mutex", "auth", "acl", "ca",
-            "cert", "cert_key",
+            "session", "tick", "connect", "timeout", "root", "names", "lock", "mutex", "auth",
+            "acl", "ca", "cert", "cert_key",
         ],
         open: open_zookeeper,
     },

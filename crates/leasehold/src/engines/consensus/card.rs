@@ -6,14 +6,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::upkeep::REVOKE;
-use super::view::Note;
+use super::mark::Mark;
 use crate::claim::{Claim, LABEL_MAX, Mode};
 use crate::clock::wall_micros;
 
 /// For people and for `inspect`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::engines) struct Card {
+    /// What somebody has written before it.
+    pub(in crate::engines) mark: Option<Mark>,
     pub(in crate::engines) label: Arc<str>,
     /// How it takes the name, if it says so.
     pub(in crate::engines) mode: Option<Mode>,
@@ -26,11 +27,20 @@ impl Card {
     /// The card of a claim, which takes the name in this way.
     pub(super) fn of(claim: &Claim, way: Mode) -> Self {
         let (label, since) = (claim.owner.label().into(), Some(wall_micros()));
-        Self { label, mode: Some(way), since, meta: claim.meta.clone() }
+        Self { mark: None, label, mode: Some(way), since, meta: claim.meta.clone() }
+    }
+
+    /// The same, with this before it.
+    pub(super) fn marked(&self, mark: Mark) -> Self {
+        Self { mark: Some(mark), ..self.clone() }
     }
 
     pub(in crate::engines) fn write(&self) -> Vec<u8> {
-        let mut text = self.label.to_string();
+        let mut text = String::new();
+        if let Some(mark) = &self.mark {
+            mark.write(&mut text);
+        }
+        text.push_str(&self.label);
         // Writing to a String cannot fail.
         let _ = match self.mode {
             None => Ok(()),
@@ -49,17 +59,15 @@ impl Card {
 
     /// Never fails: what cannot be understood is a label, or nothing.
     pub(in crate::engines) fn read(bytes: &[u8]) -> Self {
-        if bytes == REVOKE || Note::read(bytes).is_some() {
-            return Self::default();
-        }
         let text = String::from_utf8_lossy(bytes);
+        let (mark, text) = Mark::read(&text);
         let (text, meta) = match text.split_once("\nmeta=") {
             Some((text, meta)) => (text, Some(meta.into())),
-            None => (&*text, None),
+            None => (text, None),
         };
         let mut lines = text.split('\n');
         let label = tidy(lines.next().unwrap_or_default());
-        let mut card = Self { label, mode: None, since: None, meta };
+        let mut card = Self { mark, label, mode: None, since: None, meta };
         lines.for_each(|line| card.add(line));
         card
     }
@@ -106,8 +114,13 @@ mod tests {
         for mode in modes.map(Some).into_iter().chain([None]) {
             for meta in [None, Some("two\nlines, mode=read".into())] {
                 let label = "host:1/a mode=x".into();
-                let card = Card { label, mode, since: Some(7), meta };
-                assert_eq!(Card::read(&card.write()), card);
+                let card = Card { mark: None, label, mode, since: Some(7), meta };
+                let reason = "why\nmode=read".into();
+                let evicted = card.marked(Mark::Evicted { actor: "ann".into(), reason });
+                let closed = card.marked(Mark::Closed { until: 7 });
+                for card in [card.marked(Mark::Asked), evicted, closed, card] {
+                    assert_eq!(Card::read(&card.write()), card);
+                }
             }
         }
     }
@@ -116,7 +129,8 @@ mod tests {
     fn whatever_others_wrote_is_a_label_or_nothing() {
         assert_eq!(&*Card::read(b"127.0.0.1").label, "127.0.0.1");
         assert_eq!(Card::read(b""), Card::default());
-        assert_eq!(Card::read(b"__REVOKE__"), Card::default());
+        let asked = Card::default().marked(Mark::Asked);
+        assert_eq!(Card::read(b"__REVOKE__"), asked);
         assert_eq!(Card::read(b"a\nmode=x/y\nb").mode, None);
         let _ = Card::read(&[0xff, 0, b'\n', 0xfe]);
     }

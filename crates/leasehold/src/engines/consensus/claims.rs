@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Office;
 use super::card::Card;
 use super::desk::{Desk, Stage};
-use super::ensemble::{Ensemble, Entry, Joined, Line, Newcomer, Part, Value};
+use super::ensemble::{Ensemble, Entered, Entry, Joined, Line, Newcomer, Part, Value};
 use super::line::{Standing, standing};
 use super::records::Found;
 use crate::claim::{
@@ -19,28 +19,28 @@ pub(super) const ATTEMPTS: usize = 5;
 
 impl<E: Ensemble> Office<E> {
     pub(super) async fn acquire(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
-        let desk = self.desk_for(&claim).await?;
+        let verdict = self.ask(&claim).await;
+        // Whatever failed: what it has in line has to be given back.
+        verdict.map_err(|error| match self.desks.get(claim.ticket.id) {
+            Some(desk) if desk.is_doubtful() || desk.all().next().is_some() => error.unknown(),
+            _ => error,
+        })
+    }
+
+    async fn ask(self: &Arc<Self>, claim: &Claim) -> Result<Verdict> {
+        let desk = self.desk_for(claim).await?;
         if desk.ticket.mode != claim.ticket.mode {
             return Err(other_kind(desk.ticket.mode));
         }
-        let doubtful = desk.doubtful;
         let unread = |verdict| (verdict, None);
-        let asked = match (desk.fence(), self.way(claim.ticket.mode)) {
-            (Some(fence), _) => grant(&desk, &claim, fence).map(unread),
+        let (verdict, read) = match (desk.fence(), self.way(claim.ticket.mode)) {
+            (Some(fence), _) => self.grant(&desk, claim, fence).map(unread)?,
             (None, Mode::Permits { take, of }) => {
-                self.ask_for_permits(&claim, desk, take, of).await.map(unread)
+                self.ask_for_permits(claim, desk, take, of).await.map(unread)?
             }
-            (None, _) => self.ask_in_queue(&claim, desk).await,
+            (None, _) => self.ask_in_queue(claim, desk).await?,
         };
-        let clear = match &asked {
-            Ok(_) => true,
-            Err(error) => !doubtful && error.outcome() == Outcome::NotApplied,
-        };
-        if clear {
-            self.desks.update(claim.ticket.id, |desk| desk.doubtful = false);
-        }
-        let (verdict, read) = asked?;
-        self.with_record(verdict, &claim, read).await
+        self.with_record(verdict, claim, read).await
     }
 
     /// The desk of a claim. One whose session is over starts anew: its entries
@@ -50,7 +50,7 @@ impl<E: Ensemble> Office<E> {
         if let Some(desk) = known.filter(|desk| !desk.session.is_over()) {
             return Ok(desk);
         }
-        let session = self.ensemble.session(claim.ttl).await?;
+        let session = self.ensemble.session(claim.ttl, claim.lock_delay).await?;
         self.attend(&session);
         let desk = Desk::new(claim, session);
         self.desks.put(desk.clone());
@@ -96,7 +96,6 @@ impl<E: Ensemble> Office<E> {
             return Ok((self.ensemble.list(line, Some(mine.clone())).await?, None));
         }
         let joined = self.join(claim, desk, line, claim.ticket.mode, wants).await?;
-        desk.entries = joined.mine;
         Ok((joined.line, joined.value))
     }
 
@@ -129,34 +128,37 @@ impl<E: Ensemble> Office<E> {
         }
     }
 
-    /// Joins a line. From the moment it is sent until it is answered, nobody
-    /// knows what it leaves.
+    /// Joins a line: the only way into one. From the moment it is sent until all
+    /// of it is answered nobody knows what it leaves there, and whatever fails on
+    /// the way leaves that doubt.
     pub(super) async fn join(
         &self,
         claim: &Claim,
-        desk: &Desk,
+        desk: &mut Desk,
         line: Line,
         mode: Mode,
         wants: Wants,
     ) -> Result<Joined> {
         let (id, part) = (claim.ticket.id, line.part);
-        let alone = claim.stance == Stance::Try && matches!(mode, Mode::Exclusive | Mode::Write);
-        let newcomer = Newcomer {
-            id,
-            mode,
-            card: Card::of(claim, self.way(claim.ticket.mode)),
-            only_if_empty: alone && part == Part::Queue,
-            again: desk.doubtful,
-            wants,
+        let newcomer = self.newcomer(claim, desk, part, mode, wants);
+        let (card, again) = (newcomer.card.clone(), newcomer.again);
+        self.doubt(desk, part, true);
+        let mut joined = match self.ensemble.join(Arc::clone(&desk.session), line, newcomer).await {
+            Ok(Entered(found)) => found.await.map_err(Error::unknown)?,
+            Err(error) => {
+                self.doubt(desk, part, again || error.outcome() == Outcome::Unknown);
+                return Err(error);
+            }
         };
-        self.desks.update(id, |desk| desk.doubtful = true);
-        let card = newcomer.card.clone();
-        let mut joined = self.ensemble.join(Arc::clone(&desk.session), line, newcomer).await?;
         joined.mine.iter_mut().for_each(|entry| entry.card = Some(card.clone()));
-        self.desks.update(id, |desk| match part {
+        match part {
             Part::Door => desk.door = joined.mine.first().cloned(),
             Part::Queue | Part::Permits => desk.entries.clone_from(&joined.mine),
+        }
+        self.desks.update(id, |known| {
+            (known.door, known.entries) = (desk.door.clone(), desk.entries.clone());
         });
+        self.doubt(desk, part, false);
         match joined.stranger {
             None => Ok(joined),
             Some(mode) => {
@@ -166,19 +168,64 @@ impl<E: Ensemble> Office<E> {
         }
     }
 
-    /// It is at the front: ours.
+    fn newcomer(
+        &self,
+        claim: &Claim,
+        desk: &Desk,
+        part: Part,
+        mode: Mode,
+        wants: Wants,
+    ) -> Newcomer {
+        let alone = claim.stance == Stance::Try && matches!(mode, Mode::Exclusive | Mode::Write);
+        Newcomer {
+            id: claim.ticket.id,
+            mode,
+            card: Card::of(claim, self.way(claim.ticket.mode)),
+            only_if_empty: alone && part == Part::Queue,
+            again: desk.doubts.contains(&part),
+            wants,
+        }
+    }
+
+    /// Whether more may be left in a line than is known here. A desk that has gone
+    /// meanwhile, with entries that somebody removed, is needed again.
+    fn doubt(&self, desk: &mut Desk, part: Part, doubtful: bool) {
+        desk.doubts.retain(|other| *other != part);
+        desk.doubts.extend(doubtful.then_some(part));
+        let noted = |known: &mut Desk| known.doubts.clone_from(&desk.doubts);
+        if self.desks.update(desk.ticket.id, noted).is_none() {
+            self.desks.put(desk.clone());
+        }
+    }
+
+    /// It is at the front: ours, unless its entries have gone meanwhile.
     pub(super) async fn hold(self: &Arc<Self>, claim: &Claim, desk: Desk) -> Result<Verdict> {
         let fence = fence(&desk.entries);
         if !claim.renewed && self.is_stale(&desk) {
             // Nobody will renew it, so it starts with all its time.
             self.ensemble.prove(Arc::clone(&desk.session)).await?;
         }
-        self.desks.update(claim.ticket.id, |desk| desk.stage = Stage::Held { fence });
+        let held = |now: &mut Desk| now.stage = Stage::Held { fence };
+        if self.desks.update(claim.ticket.id, held).is_none() {
+            return Err(removed());
+        }
         self.watch_over(&desk, true);
         if let Some(span) = desk.fixed_for {
             self.end_at(claim.ticket.id, self.clock.now().after(span));
         }
-        grant(&desk, claim, fence)
+        self.grant(&desk, claim, fence)
+    }
+
+    /// A lease, unless its session has ended meanwhile.
+    fn grant(&self, desk: &Desk, claim: &Claim, fence: u64) -> Result<Verdict> {
+        if desk.session.is_over() {
+            let text = "the session ended before the lease was told; it is asked for again";
+            return Err(Error::new(ErrorKind::Unavailable, text).unknown());
+        }
+        let (ttl, sent_at) = desk.session.known();
+        let ttl = ttl.min(claim.ttl);
+        self.desks.update(claim.ticket.id, |desk| desk.told = sent_at.after(ttl));
+        Ok(Verdict::Granted(Grant::new(fence, ttl, sent_at)))
     }
 
     /// It is not at the front: it stands in line, or leaves.
@@ -195,12 +242,14 @@ impl<E: Ensemble> Office<E> {
             return Ok(Verdict::Busy(busy));
         }
         let queued = self.desks.update(id, |desk| {
+            let (ttl, sent_at) = desk.session.known();
             desk.stage = Stage::Queued { ahead };
-            desk.clone()
+            desk.told = sent_at.after(ttl);
+            (desk.clone(), Place::new(ttl, sent_at))
         });
-        if let Some(desk) = queued {
+        if let Some((desk, place)) = queued {
             self.watch_over(&desk, false);
-            busy.place = Some(Place::new(desk.session.ttl(), desk.session.proven()));
+            busy.place = Some(place);
         }
         Ok(Verdict::Busy(busy))
     }
@@ -235,7 +284,10 @@ impl<E: Ensemble> Office<E> {
     /// Takes all that a claim has in the store away again.
     pub(super) async fn leave(&self, id: LeaseId) -> Result<()> {
         if let Some(desk) = self.desks.dismiss(id) {
-            self.clear(&desk, None).await?;
+            match desk.is_doubtful() {
+                true => self.withdraw(&desk.ticket).await?,
+                false => self.clear(&desk, None).await?,
+            };
             self.desks.remove(id);
         }
         Ok(())
@@ -253,16 +305,17 @@ impl<E: Ensemble> Office<E> {
         if let Some(entry) = entry {
             let converted = self.ensemble.downgrade(Arc::clone(&desk.session), entry).await?;
             let Some(reader) = converted else { return Ok(Renewal::Gone) };
-            self.rebind(&desk, &reader).await;
             self.converted(ticket.id, reader);
         }
-        Ok(Renewal::Held { ttl: desk.session.ttl(), sent_at: desk.session.proven() })
+        let (ttl, sent_at) = desk.session.known();
+        Ok(Renewal::Held { ttl, sent_at })
     }
 
     /// A lease has become one for reading, perhaps under another key.
     fn converted(self: &Arc<Self>, id: LeaseId, reader: Entry) {
         let changed = self.desks.update(id, |desk| {
             desk.ticket.mode = Mode::Read;
+            desk.former = desk.entries.first().map(|writer| Arc::clone(&writer.key));
             desk.entries = vec![reader];
             desk.clone()
         });
@@ -290,16 +343,6 @@ impl<E: Ensemble> Office<E> {
 /// What was read of a record on the way, if it was.
 type Read = Option<Option<Value>>;
 type Asked = (Verdict, Read);
-
-/// A lease, unless its session has ended meanwhile.
-fn grant(desk: &Desk, claim: &Claim, fence: u64) -> Result<Verdict> {
-    if desk.session.is_over() {
-        let text = "the session ended before the lease was told; it is asked for again";
-        return Err(Error::new(ErrorKind::Unavailable, text).unknown());
-    }
-    let ttl = desk.session.ttl().min(claim.ttl);
-    Ok(Verdict::Granted(Grant::new(fence, ttl, desk.session.proven())))
-}
 
 /// Somebody clears the line all the time.
 pub(super) fn removed() -> Error {

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use super::ensemble::Entry;
+use super::ensemble::{Entry, Part};
 use super::session::Session;
 use crate::claim::{Claim, LeaseId, Ticket};
+use crate::clock::Moment;
 use crate::name::Name;
 
 /// One lease of this client, from its first request on.
@@ -22,16 +23,21 @@ pub(super) struct Desk {
     pub(super) door: Option<Entry>,
     /// Its entries in the line that counts.
     pub(super) entries: Vec<Entry>,
-    /// A request may have left more than is known here.
-    pub(super) doubtful: bool,
+    /// The lines in which a request may have left more than is known here.
+    pub(super) doubts: Vec<Part>,
+    /// Until when it was last said to be ours.
+    pub(super) told: Moment,
     /// Values that go with it.
     pub(super) bound: Vec<Name>,
+    /// The key it was granted with, if it has another one by now: what was bound
+    /// to it before says that one.
+    pub(super) former: Option<Arc<str>>,
     /// How long it may be held, if it is not renewed.
     pub(super) fixed_for: Option<Duration>,
     /// Who watches over the entries.
     pub(super) tasks: Vec<Arc<Task>>,
-    /// Who ends a fixed lease.
-    pub(super) fixed: Option<Arc<Task>>,
+    /// Who ends a fixed lease, and when.
+    pub(super) fixed: Option<(Moment, Arc<Task>)>,
 }
 
 /// What a renewal needs to know of a desk: many are looked at together.
@@ -75,8 +81,10 @@ impl Desk {
             stage: Stage::Asked,
             door: None,
             entries: Vec::new(),
-            doubtful: false,
+            doubts: Vec::new(),
+            told: Moment::default(),
             bound: Vec::new(),
+            former: None,
             tasks: Vec::new(),
             fixed: None,
         }
@@ -88,6 +96,21 @@ impl Desk {
             Stage::Held { fence } => Some(fence),
             Stage::Asked | Stage::Queued { .. } => None,
         }
+    }
+
+    /// Whether a request may have left more than is known here.
+    pub(super) const fn is_doubtful(&self) -> bool {
+        !self.doubts.is_empty()
+    }
+
+    /// Whether the name has to stay closed after it, if it was cut off.
+    pub(super) fn closes(&self) -> bool {
+        self.fence().is_some() && !self.session.delay().is_zero() && !self.session.is_over()
+    }
+
+    /// Whether a value that is bound to this key is bound to it.
+    pub(super) fn is_bond(&self, key: &Arc<str>) -> bool {
+        self.entries.iter().map(|entry| &entry.key).chain(&self.former).any(|own| own == key)
     }
 
     /// All that it has in the store.
@@ -116,10 +139,6 @@ impl Desks {
         ids.map(|id| desks.get(id).map(glance)).collect()
     }
 
-    pub(super) fn contains(&self, id: LeaseId) -> bool {
-        self.locked().contains_key(&id)
-    }
-
     pub(super) fn put(&self, desk: Desk) {
         self.locked().insert(desk.ticket.id, desk);
     }
@@ -135,6 +154,13 @@ impl Desks {
 
     pub(super) fn remove(&self, id: LeaseId) -> Option<Desk> {
         self.locked().remove(&id)
+    }
+
+    /// Removes a fixed lease, if it still ends at this moment.
+    pub(super) fn remove_ending(&self, id: LeaseId, moment: Moment) -> Option<Desk> {
+        let mut desks = self.locked();
+        let ends = desks.get(&id)?.fixed.as_ref().is_some_and(|(end, _)| *end == moment);
+        if ends { desks.remove(&id) } else { None }
     }
 
     /// Changes a desk, if it is there.

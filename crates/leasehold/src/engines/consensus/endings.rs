@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::desk::Desk;
 use super::ensemble::{Ensemble, Entry, If, Life, Line, Part, Step};
 use super::{Office, records};
-use crate::claim::{Ending, Mode, Released, Store, Ticket};
+use crate::claim::{Ending, LeaseId, Mode, Released, Store, Ticket};
 use crate::error::Result;
 
 impl<E: Ensemble> Office<E> {
@@ -15,8 +15,12 @@ impl<E: Ensemble> Office<E> {
             store.check()?;
         }
         let desk = self.desks.dismiss(ticket.id);
+        if end.cut_off && desk.as_ref().is_some_and(Desk::closes) {
+            self.close_apart(ticket.id);
+            return Ok(Released::AlreadyLost);
+        }
         let found = match &desk {
-            Some(desk) if !desk.doubtful => self.end(desk, end.store).await?,
+            Some(desk) if !desk.is_doubtful() => self.end(desk, end.store).await?,
             _ => self.withdraw(&ticket).await?,
         };
         self.desks.remove(ticket.id);
@@ -24,6 +28,14 @@ impl<E: Ensemble> Office<E> {
             self.unbind(&desk).await;
         }
         Ok(if found { Released::Released } else { Released::AlreadyLost })
+    }
+
+    /// Nobody waits for the end of a lock delay.
+    fn close_apart(self: &Arc<Self>, id: LeaseId) {
+        if let Some(desk) = self.desks.remove(id) {
+            let office = Arc::clone(self);
+            self.home.spawn(async move { office.close(desk).await });
+        }
     }
 
     /// Ends a lease, and stores what it leaves in the same change.
@@ -64,7 +76,7 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// Removes whatever a ticket may have left.
-    async fn withdraw(&self, ticket: &Ticket) -> Result<bool> {
+    pub(super) async fn withdraw(&self, ticket: &Ticket) -> Result<bool> {
         let parts: &[Part] = match self.way(ticket.mode) {
             Mode::Permits { .. } => &[Part::Permits, Part::Door],
             Mode::Exclusive | Mode::Read | Mode::Write => &[Part::Queue],

@@ -93,6 +93,10 @@ pub(in crate::engines) struct Joined {
     pub(in crate::engines) value: Option<Option<Value>>,
 }
 
+/// Whoever has been answered that it joined, or that it did not: what it found has
+/// yet to be read. A failure from here on says nothing about what was left.
+pub(in crate::engines) struct Entered(pub(in crate::engines) BoxFuture<Result<Joined>>);
+
 /// What became of a watched key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engines) enum Change {
@@ -192,21 +196,27 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     /// one again.
     fn bus(&self) -> &Bus;
 
-    /// A session that ends at most `ttl` after this client's last sign of life.
-    /// It is kept alive from here on, and shared by all who ask for a like ttl.
-    fn session(&self, ttl: Duration) -> BoxFuture<Result<Arc<Session>>>;
+    /// Whether software that is not ours hears when it is asked to let go, by the
+    /// word that Curator has for it.
+    fn asks_strangers(&self) -> bool;
+
+    /// A session that is good for at most `ttl` after this client's last sign of
+    /// life, and that the store ends `delay` later. It is kept alive from here on,
+    /// and shared by all who ask for a like ttl and the same delay.
+    fn session(&self, ttl: Duration, delay: Duration) -> BoxFuture<Result<Arc<Session>>>;
 
     /// Asks the store, not just one of its servers, for a sign of life now. Done,
     /// `session.proven()` is not earlier than the call.
     fn prove(&self, session: Arc<Session>) -> BoxFuture<Result<()>>;
 
-    /// Adds to the end of a line and lists it: one trip.
+    /// Adds to the end of a line and lists it: one trip. It fails with
+    /// `NotApplied` only if nothing of this newcomer is left by it.
     fn join(
         &self,
         session: Arc<Session>,
         line: Line,
         newcomer: Newcomer,
-    ) -> BoxFuture<Result<Joined>>;
+    ) -> BoxFuture<Result<Entered>>;
 
     /// A line in order. With `mine`, as much of it as `join` tells.
     fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>>;
@@ -216,6 +226,10 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
 
     /// Looks at entries: card and fence of each that is there, in one trip.
     fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>>;
+
+    /// Whether the entry that was made with this key and fence is there, perhaps
+    /// downgraded by now.
+    fn is_there(&self, key: Arc<str>, fence: u64) -> BoxFuture<Result<bool>>;
 
     /// Watches an entry; `None` if it is not there.
     fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>>;

@@ -24,9 +24,10 @@ pub(super) enum Standing {
 
 /// How `mine` stands in a queue.
 pub(super) fn standing(queue: &[Entry], mine: &Entry) -> Standing {
-    if !queue.iter().any(|entry| entry.key == mine.key) {
+    // Its place is told by the line it is seen in.
+    let Some(mine) = queue.iter().find(|entry| entry.key == mine.key) else {
         return Standing::Absent;
-    }
+    };
     let ahead: Vec<&Entry> = queue.iter().filter(|entry| entry.order < mine.order).collect();
     if let Some(other) = ahead.iter().find(|entry| !entry.mode.same_kind(mine.mode)) {
         return Standing::OtherKind(other.mode);

@@ -18,6 +18,7 @@ mod endings;
 )]
 mod ensemble;
 mod line;
+mod mark;
 mod permits;
 mod records;
 #[cfg_attr(
@@ -31,8 +32,8 @@ mod waits;
 
 pub(in crate::engines) use card::Card;
 pub(in crate::engines) use ensemble::{
-    Change, Ensemble, Entry, If, Joined, Life, Line, Look, Newcomer, News, Part, Scan, Step, Value,
-    Watched, WatchedLine,
+    Change, Ensemble, Entered, Entry, If, Joined, Life, Line, Look, Newcomer, News, Part, Scan,
+    Step, Value, Watched, WatchedLine,
 };
 pub(in crate::engines) use session::Session;
 
@@ -80,6 +81,7 @@ pub(in crate::engines) fn promises(scheme: &'static str, endpoint: String) -> Pr
     profile.survives = Survives::Failover;
     profile.listing = profile::Listing::Indexed;
     profile.convert = true;
+    profile.lock_delay = true;
     profile.revocation = true;
     profile
 }

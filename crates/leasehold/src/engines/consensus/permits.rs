@@ -28,7 +28,7 @@ impl<E: Ensemble> Office<E> {
         of: u32,
     ) -> Result<Verdict> {
         let line = Line::of(&claim.ticket.name, Part::Permits);
-        if !desk.entries.is_empty() && !desk.doubtful {
+        if !desk.entries.is_empty() && !desk.is_doubtful() {
             let permits = self.ensemble.list(line.clone(), None).await?;
             if are_in(&desk.entries, &permits) {
                 return self.count(claim, desk, &permits, of).await;
@@ -42,8 +42,7 @@ impl<E: Ensemble> Office<E> {
             return Ok(behind);
         }
         let joined =
-            self.join(claim, &desk, line, Mode::Permits { take, of }, Wants::Lease).await?;
-        desk.entries.clone_from(&joined.mine);
+            self.join(claim, &mut desk, line, Mode::Permits { take, of }, Wants::Lease).await?;
         let others: Vec<Entry> =
             joined.line.iter().filter(|entry| entry.id != Some(claim.ticket.id)).cloned().collect();
         if let Some(mode) = self.other_count(&others, of).await? {
@@ -62,14 +61,11 @@ impl<E: Ensemble> Office<E> {
         let mut removals = 0;
         while removals < ATTEMPTS {
             let found = match &desk.door {
-                Some(mine) if !desk.doubtful => {
+                Some(mine) if !desk.doubts.contains(&Part::Door) => {
                     self.ensemble.list(line.clone(), Some(mine.clone())).await?
                 }
                 _ => {
-                    let joined =
-                        self.join(claim, desk, line.clone(), Mode::Exclusive, Wants::Lease).await?;
-                    desk.door = joined.mine.first().cloned();
-                    joined.line
+                    self.join(claim, desk, line.clone(), Mode::Exclusive, Wants::Lease).await?.line
                 }
             };
             let Some(mine) = &desk.door else { continue };
@@ -146,11 +142,22 @@ impl<E: Ensemble> Office<E> {
     /// of the others is asked; they all count alike.
     async fn other_count(&self, others: &[Entry], of: u32) -> Result<Option<Mode>> {
         let silent = |entry: &&Entry| matches!(entry.mode, Mode::Permits { of: 0, .. });
-        let Some(entry) = others.iter().find(silent) else { return Ok(other_count(others, of)) };
-        let seen = self.ensemble.look(vec![Arc::clone(&entry.key)]).await?;
-        let told = seen.into_iter().flatten().find_map(|(card, _)| card.mode);
-        let told = told.filter(|mode| matches!(mode, Mode::Permits { .. }));
-        Ok(told.and_then(|mode| other_count(&[Entry { mode, ..entry.clone() }], of)))
+        let silent: Vec<&Entry> = others.iter().filter(silent).collect();
+        let Some(first) = silent.first() else { return Ok(other_count(others, of)) };
+        let mut told = self.counts(&[first]).await?;
+        if told.is_none() {
+            // Somebody has written over it. The others may tell.
+            told = self.counts(&silent[1..]).await?;
+        }
+        Ok(told.and_then(|mode| other_count(&[Entry { mode, ..(*first).clone() }], of)))
+    }
+
+    /// How one of these counts.
+    async fn counts(&self, entries: &[&Entry]) -> Result<Option<Mode>> {
+        let keys = entries.iter().map(|entry| Arc::clone(&entry.key)).collect();
+        let seen = self.ensemble.look(keys).await?;
+        let modes = seen.into_iter().flatten().filter_map(|(card, _)| card.mode);
+        Ok(modes.into_iter().find(|mode| matches!(mode, Mode::Permits { .. })))
     }
 
     /// A look at the line for a claim that waits for permits: it holds now, if

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Office;
 use super::desk::{Desk, Task};
-use super::ensemble::{Ensemble, Entry, If, Life, Line, News, Part, Value};
+use super::ensemble::{Ensemble, If, Life, Line, News, Part, Value};
 use super::line::holders;
 use crate::claim::{Expect, Mode, Record, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
@@ -116,8 +116,7 @@ impl<E: Ensemble> Office<E> {
     }
 
     async fn is_there(&self, (key, fence): &Bond) -> Result<bool> {
-        let seen = self.ensemble.look(vec![Arc::clone(key)]).await?;
-        Ok(seen.into_iter().flatten().any(|(_, born)| born == *fence))
+        self.ensemble.is_there(Arc::clone(key), *fence).await
     }
 
     /// What a new value is to be bound to, and how long it stays.
@@ -127,7 +126,10 @@ impl<E: Ensemble> Office<E> {
         let Some(ticket) = ticket else { return Ok((None, timed.unwrap_or(Life::Forever))) };
         let (bond, session) = match self.desks.get(ticket.id) {
             Some(desk) => (own_bond(&desk), desk.session),
-            None => (self.foreign_bond(ticket).await?, self.ensemble.session(FOREIGN).await?),
+            None => (
+                self.foreign_bond(ticket).await?,
+                self.ensemble.session(FOREIGN, Duration::ZERO).await?,
+            ),
         };
         let bond = bond.ok_or_else(|| not_held(store))?;
         Ok((Some(bond), timed.unwrap_or(Life::Session(session))))
@@ -211,7 +213,7 @@ impl<E: Ensemble> Office<E> {
     /// goes with the session; nobody sees it until then.
     pub(super) async fn unbind(&self, desk: &Desk) {
         for name in &desk.bound {
-            if let Ok(Some((value, _))) = self.bound_to(desk, name).await {
+            if let Ok(Some(value)) = self.bound_to(desk, name).await {
                 let condition = If::Stamp(value.stamp);
                 let gone = self.ensemble.store(name.clone(), condition, None, Life::Keep, None);
                 let _ = gone.await;
@@ -219,26 +221,11 @@ impl<E: Ensemble> Office<E> {
         }
     }
 
-    /// What was bound to an entry is bound to another one from now on.
-    pub(super) async fn rebind(&self, desk: &Desk, entry: &Entry) {
-        for name in &desk.bound {
-            if let Ok(Some((value, body))) = self.bound_to(desk, name).await {
-                let bond = (Arc::clone(&entry.key), entry.fence.unwrap_or_default());
-                let (bytes, condition) = (packed(&body, Some(&bond)), If::Stamp(value.stamp));
-                let put =
-                    self.ensemble.store(name.clone(), condition, Some(bytes), Life::Keep, None);
-                let _ = put.await;
-            }
-        }
-    }
-
-    /// A value that is bound to one of these entries.
-    async fn bound_to(&self, desk: &Desk, name: &Name) -> Result<Option<(Value, Vec<u8>)>> {
+    /// A value that is bound to this lease.
+    async fn bound_to(&self, desk: &Desk, name: &Name) -> Result<Option<Value>> {
         let Some(value) = self.ensemble.load(name.clone()).await? else { return Ok(None) };
-        let (bond, body) = unpacked(&value.bytes);
-        let ours = |(key, _): &Bond| desk.entries.iter().any(|entry| entry.key == *key);
-        let body = body.to_vec();
-        Ok(bond.as_ref().is_some_and(ours).then_some((value, body)))
+        let (bond, _) = unpacked(&value.bytes);
+        Ok(bond.is_some_and(|(key, _)| desk.is_bond(&key)).then_some(value))
     }
 
     async fn page(&self, scope: Scope, page: Page) -> Result<RecordListing> {

@@ -6,18 +6,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Office;
+use super::card::Card;
 use super::desk::{Desk, Glance, Stage, Task};
 use super::endings::remove;
-use super::ensemble::{Change, Ensemble, Entry};
+use super::ensemble::{Change, Ensemble, Entry, Step};
+use super::mark::Mark;
 use super::session::Session;
-use super::view::Note;
 use crate::claim::{LeaseId, Place, Refresh, Renewal};
-use crate::clock::Moment;
+use crate::clock::{Moment, wall_micros};
 use crate::engine::{Event, Loss};
 use crate::error::Error;
 
-/// What Curator writes over an entry to ask its holder to let go.
-pub(super) const REVOKE: &[u8] = b"__REVOKE__";
 /// A lease that is over sooner is not watched: most are, and a watch is a
 /// request.
 const SETTLED: Duration = Duration::from_millis(50);
@@ -37,7 +36,8 @@ impl Attended {
 impl<E: Ensemble> Office<E> {
     /// Whether the last sign of life is not fresh any more.
     pub(super) fn is_stale(&self, desk: &Desk) -> bool {
-        self.clock.now().since(desk.session.proven()) > desk.session.ttl() / 20
+        let (ttl, proven) = desk.session.known();
+        self.clock.now().since(proven) > ttl / 20
     }
 
     pub(super) async fn renew(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
@@ -73,38 +73,53 @@ impl<E: Ensemble> Office<E> {
         failed
     }
 
+    /// What the store has told meanwhile counts, and is looked at together.
     fn renewed(self: &Arc<Self>, refresh: &Refresh, desk: &Glance) -> Renewal {
         let (session, id) = (&desk.session, refresh.ticket.id);
-        // What the store has told meanwhile counts.
-        if session.is_over() || !self.desks.contains(id) {
+        let (ttl, sent_at) = session.known();
+        let held = ttl.min(refresh.ttl);
+        let kept = match desk.stage {
+            _ if session.is_over() => false,
+            Stage::Held { .. } if desk.is_fixed => self.end_at(id, sent_at.after(refresh.ttl)),
+            Stage::Held { .. } | Stage::Queued { .. } => true,
+            Stage::Asked => false,
+        };
+        let told = |desk: &mut Desk| desk.told = sent_at.after(held);
+        if !kept || self.desks.update(id, told).is_none() {
             return Renewal::Gone;
         }
-        let sent_at = session.proven();
         match desk.stage {
-            Stage::Held { .. } => {
-                if desk.is_fixed {
-                    self.end_at(id, sent_at.after(refresh.ttl));
-                }
-                Renewal::Held { ttl: session.ttl().min(refresh.ttl), sent_at }
-            }
-            Stage::Queued { .. } => Renewal::Queued(Place::new(session.ttl(), sent_at)),
-            Stage::Asked => Renewal::Gone,
+            Stage::Queued { .. } => Renewal::Queued(Place::new(ttl, sent_at)),
+            _ => Renewal::Held { ttl: held, sent_at },
         }
     }
 
-    /// Waits for the end of a session, once.
+    /// Waits for the end of a session, once, and for less than its whole time.
     pub(super) fn attend(self: &Arc<Self>, session: &Arc<Session>) {
         if !self.attended.locked().insert(session.id()) {
             return;
         }
         let (office, session) = (Arc::clone(self), Arc::clone(session));
         self.home.spawn(async move {
-            session.ended().await;
+            let mut news = session.news();
+            while news.is_cut().await {
+                office.shorten(&session);
+            }
             office.attended.locked().remove(&session.id());
             for id in office.desks.of(&session) {
                 office.tell(id, Loss::Disconnected);
             }
         });
+    }
+
+    /// The store keeps a session for less than it has said: so do all who hold or
+    /// wait on it, before their next renewal says so.
+    fn shorten(&self, session: &Session) {
+        let (ttl, sent_at) = session.known();
+        for id in self.desks.of(session) {
+            self.desks.update(id, |desk| desk.told = desk.told.min(sent_at.after(ttl)));
+            self.ensemble.bus().publish(&Event::Kept(id, Place::new(ttl, sent_at)));
+        }
     }
 
     fn tell(&self, id: LeaseId, loss: Loss) {
@@ -158,15 +173,18 @@ impl<E: Ensemble> Office<E> {
 
     /// What is written on an entry of ours; how the lease is lost by it.
     fn told(&self, id: LeaseId, bytes: &[u8]) -> Option<Loss> {
-        if bytes == REVOKE {
+        let mark = Card::read(bytes).mark?;
+        if mark == Mark::Asked {
             self.ensemble.bus().publish(&Event::RevocationAsked(id));
         }
-        Note::read(bytes).map(Note::loss)
+        mark.loss()
     }
 
     /// Somebody else has removed an entry of ours, or tells us to go.
     async fn vanished(&self, id: LeaseId, entry: &Entry, loss: Loss) {
-        let is_ours = |desk: &mut Desk| desk.all().any(|own| own.key == entry.key);
+        // A key may be made anew by the same lease: that one is another entry.
+        let same = |own: &Entry| own.key == entry.key && own.fence == entry.fence;
+        let is_ours = |desk: &mut Desk| desk.all().any(same);
         if self.desks.update(id, is_ours) != Some(true) {
             return;
         }
@@ -191,16 +209,38 @@ impl<E: Ensemble> Office<E> {
         }
     }
 
-    /// Ends a fixed lease when its time is up.
-    pub(super) fn end_at(self: &Arc<Self>, id: LeaseId, moment: Moment) {
+    /// Ends a fixed lease when its time is up; whether it has not ended before.
+    pub(super) fn end_at(self: &Arc<Self>, id: LeaseId, moment: Moment) -> bool {
         let office = Arc::clone(self);
         let task = async move {
             office.clock.sleep_until(moment).await;
-            if let Some(desk) = office.desks.remove(id) {
-                office.clear_away(&desk).await;
+            // It may have been prolonged in the very last moment.
+            match office.desks.remove_ending(id, moment) {
+                Some(desk) if desk.closes() => office.close(desk).await,
+                Some(desk) => office.clear_away(&desk).await,
+                None => {}
             }
         };
         let task = Arc::new(Task(self.home.spawn(task).abort_handle()));
-        self.desks.update(id, |desk| desk.fixed = Some(task));
+        self.desks.update(id, |desk| desk.fixed = Some((moment, task))).is_some()
+    }
+
+    /// A lease was cut off: its entries stay for as long as its delay.
+    pub(super) async fn close(&self, desk: Desk) {
+        let now = self.clock.now();
+        let until = desk.told.min(now).after(desk.session.delay());
+        desk.session.keep_closed(until);
+        let left = u64::try_from(until.since(now).as_micros()).unwrap_or(u64::MAX);
+        let mark = Mark::Closed { until: wall_micros().saturating_add(left) };
+        let write = |entry: &Entry| {
+            let card = entry.card.clone().unwrap_or_default().marked(mark.clone());
+            let (key, fence) = (Arc::clone(&entry.key), entry.fence.unwrap_or_default());
+            Step::Write { key, fence, bytes: card.write() }
+        };
+        // Without the mark the name looks held, and is as closed.
+        let _ = self.ensemble.change(desk.entries.iter().map(write).collect()).await;
+        self.unbind(&desk).await;
+        self.clock.sleep_until(until).await;
+        self.clear_away(&desk).await;
     }
 }

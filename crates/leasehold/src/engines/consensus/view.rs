@@ -7,45 +7,16 @@ use super::Office;
 use super::card::Card;
 use super::ensemble::{Ensemble, Entry, Line, Part, Step};
 use super::line::{fits, holders};
-use super::upkeep::REVOKE;
+use super::mark::{Mark, REVOKE};
 use crate::claim::{LeaseId, Mode};
-use crate::engine::{
-    Evicted, Eviction, Held, Listing, Loss, Page, Queued, Selector, Status, Target,
-};
+use crate::clock::wall_micros;
+use crate::engine::{Evicted, Eviction, Held, Listing, Page, Queued, Selector, Status, Target};
 use crate::error::Result;
 use crate::name::Name;
 
 /// How long a holder may take to leave by itself once it is told to: so it
 /// hears why, and not only that its entry has gone.
 const COURTESY: Duration = Duration::from_millis(250);
-
-/// What an operator leaves on an entry before it is taken away.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Note {
-    actor: Arc<str>,
-    reason: Arc<str>,
-}
-
-impl Note {
-    const MARK: &'static str = "__EVICT__";
-
-    fn write(eviction: &Eviction) -> Vec<u8> {
-        let actor = eviction.actor.replace('\n', " ");
-        format!("{}\n{actor}\n{}", Self::MARK, eviction.reason).into_bytes()
-    }
-
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
-        let mut lines = std::str::from_utf8(bytes).ok()?.splitn(3, '\n');
-        if lines.next()? != Self::MARK {
-            return None;
-        }
-        Some(Self { actor: lines.next()?.into(), reason: lines.next()?.into() })
-    }
-
-    pub(super) fn loss(self) -> Loss {
-        Loss::Evicted { actor: self.actor, reason: self.reason }
-    }
-}
 
 /// One claim as its entries show it.
 #[derive(Clone, Debug)]
@@ -74,6 +45,16 @@ impl Seen {
             label: Arc::clone(&self.card.label),
             mode: self.mode,
             waiting_for: self.card.age(),
+        }
+    }
+
+    /// How long the name stays closed by what is left of it, if nobody has it.
+    fn closed_for(&self) -> Option<Duration> {
+        match self.card.mark {
+            Some(Mark::Closed { until }) => {
+                Some(Duration::from_micros(until.saturating_sub(wall_micros())))
+            }
+            _ => None,
         }
     }
 
@@ -106,7 +87,9 @@ impl<E: Ensemble> Office<E> {
     async fn status(&self, name: Name) -> Result<Status> {
         let (holding, waiting) = self.seen(&name).await?;
         let mut status = Status::new(name);
-        status.holders = holding.iter().map(Seen::held).collect();
+        status.closed_for = holding.iter().filter_map(Seen::closed_for).max();
+        let held = holding.iter().filter(|seen| seen.closed_for().is_none());
+        status.holders = held.map(Seen::held).collect();
         status.waiters = waiting.iter().map(Seen::queued).collect();
         Ok(status)
     }
@@ -126,13 +109,15 @@ impl<E: Ensemble> Office<E> {
     async fn seen_with_permits(&self, name: &Name) -> Result<(Vec<Seen>, Vec<Seen>)> {
         let permits = self.ensemble.list(Line::of(name, Part::Permits), None).await?;
         let door = self.ensemble.list(Line::of(name, Part::Door), None).await?;
-        let mut holding = grouped(self.look_closely(permits.clone()).await?);
+        let mut holding = grouped(self.look_closely(permits).await?);
         let mut waiting = self.look_closely(door).await?;
         let of = holding.iter().find_map(|seen| match seen.mode {
             Mode::Permits { of, .. } if of > 0 => Some(of),
             _ => None,
         });
-        if of.is_some_and(|of| !fits(&permits, of)) {
+        // Of those who are still there: who was listed may have gone before the look.
+        let there: Vec<Entry> = holding.iter().flat_map(|seen| seen.entries.clone()).collect();
+        if of.is_some_and(|of| !fits(&there, of)) {
             // The last to join is still at the door.
             holding.pop();
         }
@@ -147,7 +132,7 @@ impl<E: Ensemble> Office<E> {
         let looks = self.ensemble.look(keys).await?;
         let seen = entries.into_iter().zip(looks).filter_map(|(entry, look)| {
             let (card, fence) = look?;
-            let (id, mode) = (entry.id, card.mode.unwrap_or(entry.mode));
+            let (id, mode) = (entry.id, shown(entry.mode, &card));
             Some(Seen { entries: vec![entry], id, card, mode, fence })
         });
         Ok(seen.collect())
@@ -158,7 +143,12 @@ impl<E: Ensemble> Office<E> {
         holding.retain(|seen| seen.is(eviction.target));
         let mut leases = Vec::new();
         for seen in holding {
-            if self.take_away(&seen, &eviction).await? {
+            let is_held = seen.closed_for().is_none();
+            // Nobody is there to be asked, or to be told.
+            if !is_held && (eviction.ask || eviction.target != Target::All) {
+                continue;
+            }
+            if self.take_away(&seen, &eviction).await? && is_held {
                 leases.push(seen.held());
             }
         }
@@ -169,9 +159,10 @@ impl<E: Ensemble> Office<E> {
     /// is left.
     async fn take_away(&self, seen: &Seen, eviction: &Eviction) -> Result<bool> {
         let mut found = false;
+        let Some(bytes) = self.word_for(seen, eviction) else { return Ok(false) };
         for entry in &seen.entries {
-            let (key, fence) = (Arc::clone(&entry.key), seen.fence);
-            let bytes = if eviction.ask { REVOKE.to_vec() } else { Note::write(eviction) };
+            let (key, fence) = (Arc::clone(&entry.key), entry.fence.unwrap_or(seen.fence));
+            let bytes = bytes.clone();
             let step = Step::Write { key: Arc::clone(&key), fence, bytes };
             let written = self.ensemble.change(vec![step]).await?.is_some();
             found |= written;
@@ -183,6 +174,18 @@ impl<E: Ensemble> Office<E> {
         Ok(found)
     }
 
+    /// What is written on the entry. Its card stays: others read there how it takes
+    /// the name. Who is not one of us has another card, and may know one word.
+    fn word_for(&self, seen: &Seen, eviction: &Eviction) -> Option<Vec<u8>> {
+        if eviction.ask && seen.card.mode.is_none() {
+            if self.ensemble.asks_strangers() {
+                return Some(REVOKE.as_bytes().to_vec());
+            }
+            seen.id?;
+        }
+        Some(seen.card.marked(Mark::of(eviction)).write())
+    }
+
     async fn wait_for_departure(&self, key: &Arc<str>) -> Result<()> {
         let Some(watched) = self.ensemble.watch(Arc::clone(key)).await? else { return Ok(()) };
         tokio::select! {
@@ -190,6 +193,15 @@ impl<E: Ensemble> Office<E> {
             () = self.clock.sleep_until(self.clock.now().after(COURTESY)) => {}
         }
         Ok(())
+    }
+}
+
+/// A mode as people see it: where the store does not tell to which number permits
+/// are counted, the card may.
+fn shown(mode: Mode, card: &Card) -> Mode {
+    match mode {
+        Mode::Permits { of: 0, .. } => card.mode.unwrap_or(mode),
+        mode => mode,
     }
 }
 
@@ -206,19 +218,4 @@ fn grouped(seen: Vec<Seen>) -> Vec<Seen> {
         }
     }
     claims
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::name::Namespace;
-
-    #[test]
-    fn a_note_tells_who_and_why() {
-        let name = Name::new(&Namespace::default(), "n").unwrap();
-        let eviction = Eviction::new(name, Target::All, "ann", "stuck\nfor hours").unwrap();
-        let loss = Note::read(&Note::write(&eviction)).unwrap().loss();
-        assert_eq!(loss, eviction.loss());
-        assert!(Note::read(b"__REVOKE__").is_none() && Note::read(b"\xff").is_none());
-    }
 }

@@ -87,13 +87,20 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// The turn has come. The lease runs as long as the place would have: both
-    /// are the session's.
+    /// are the session's. What has been told of it meanwhile counts: without the
+    /// entries that were looked at there is nothing to hold.
     fn handed_over(self: &Arc<Self>, desk: &Desk) -> Wake {
-        if desk.session.is_over() {
+        let fence = fence(&desk.entries);
+        let take = |now: &mut Desk| {
+            let same = now.entries == desk.entries;
+            if same {
+                now.stage = Stage::Held { fence };
+            }
+            same
+        };
+        if desk.session.is_over() || self.desks.update(desk.ticket.id, take) != Some(true) {
             return Wake::Look;
         }
-        let fence = fence(&desk.entries);
-        self.desks.update(desk.ticket.id, |desk| desk.stage = Stage::Held { fence });
         if let Some(span) = desk.fixed_for {
             self.end_at(desk.ticket.id, self.clock.now().after(span));
         }

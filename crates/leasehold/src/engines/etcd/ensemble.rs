@@ -9,7 +9,7 @@ use super::Etcd;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Ensemble, Entry, If, Joined, Life, Line, Look, Newcomer, News, Scan, Session, Step, Value,
+    Ensemble, Entered, Entry, If, Life, Line, Look, Newcomer, News, Scan, Session, Step, Value,
     Watched, WatchedLine,
 };
 use crate::error::Result;
@@ -28,9 +28,14 @@ impl Ensemble for Arc<Etcd> {
         self.link.mood().bus()
     }
 
-    fn session(&self, ttl: Duration) -> BoxFuture<Result<Arc<Session>>> {
+    /// Go's mutex listens to nobody, and the value of an election is its own.
+    fn asks_strangers(&self) -> bool {
+        false
+    }
+
+    fn session(&self, ttl: Duration, delay: Duration) -> BoxFuture<Result<Arc<Session>>> {
         let me = Self::clone(self);
-        Box::pin(async move { me.leases.session(ttl).await })
+        Box::pin(async move { me.leases.session(ttl, delay).await })
     }
 
     fn prove(&self, session: Arc<Session>) -> BoxFuture<Result<()>> {
@@ -43,9 +48,9 @@ impl Ensemble for Arc<Etcd> {
         session: Arc<Session>,
         line: Line,
         newcomer: Newcomer,
-    ) -> BoxFuture<Result<Joined>> {
+    ) -> BoxFuture<Result<Entered>> {
         let me = Self::clone(self);
-        Box::pin(async move { Etcd::join(&me, &session, &line, newcomer).await })
+        Box::pin(async move { Etcd::join(me, session, &line, newcomer).await })
     }
 
     fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>> {
@@ -61,6 +66,14 @@ impl Ensemble for Arc<Etcd> {
     fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::look(&me, &keys).await })
+    }
+
+    fn is_there(&self, key: Arc<str>, fence: u64) -> BoxFuture<Result<bool>> {
+        let me = Self::clone(self);
+        Box::pin(async move {
+            let seen = Etcd::look(&me, &[key]).await?;
+            Ok(seen.into_iter().flatten().any(|(_, made)| made == fence))
+        })
     }
 
     fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>> {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -131,6 +132,8 @@ impl Heart {
             return false;
         }
         if answer.ttl > 0 {
+            let kept = Duration::from_secs(answer.ttl.unsigned_abs());
+            session.retime(kept.saturating_sub(session.delay()), sent_at);
             session.prove(sent_at);
             // Whoever asked may have gone.
             let _ = done.map(|done| done.send(()));

@@ -75,9 +75,10 @@ impl Keys {
         Ok(())
     }
 
-    /// The key of one claim in a line.
-    pub(super) fn own(prefix: &str, lease: u64, id: LeaseId) -> String {
-        format!("{prefix}{lease:x}{}", suffix(id))
+    /// The key of one claim in a line. It says how the name is taken: values may be
+    /// written over, keys are what they are.
+    pub(super) fn own(prefix: &str, lease: u64, id: LeaseId, mode: Mode) -> String {
+        format!("{prefix}{lease:x}{}{}", word(mode), suffix(id))
     }
 
     /// Whoever finds it there has been given up, in this part.
@@ -133,6 +134,31 @@ pub(super) fn is_of(key: &[u8], id: LeaseId) -> bool {
     key.ends_with(suffix(id).as_bytes())
 }
 
+/// How a key says its mode. A mutex has nothing to say.
+fn word(mode: Mode) -> String {
+    match mode {
+        Mode::Exclusive => String::new(),
+        Mode::Read => "-r".into(),
+        Mode::Write => "-w".into(),
+        Mode::Permits { take, of } => format!("-{take}.{of}"),
+    }
+}
+
+/// The mode that a key of ours says.
+fn mode_of(key: &str) -> Option<Mode> {
+    let (rest, _) = key.rsplit_once('-')?;
+    let last = rest.rsplit('/').next().unwrap_or(rest);
+    match last.split_once('-').map(|(_, word)| word) {
+        None => Some(Mode::Exclusive),
+        Some("r") => Some(Mode::Read),
+        Some("w") => Some(Mode::Write),
+        Some(counted) => {
+            let (take, of) = counted.split_once('.')?;
+            Some(Mode::Permits { take: take.parse().ok()?, of: of.parse().ok()? })
+        }
+    }
+}
+
 fn suffix(id: LeaseId) -> String {
     format!("-{:032x}", id.to_bits())
 }
@@ -145,7 +171,7 @@ pub(super) fn read(prefix: &str, part: Part, key: &KeyValue) -> Found {
     let is_entry = !rest.contains('/');
     match part {
         _ if is_entry => Found::Entry(entry(text.into(), part, key)),
-        Part::Queue if counted => Found::Permits(counted_mode(Card::read(&key.value).mode)),
+        Part::Queue if counted => Found::Permits(mode(text, Part::Permits, None)),
         _ => Found::Other,
     }
 }
@@ -171,22 +197,28 @@ fn guess(value: &[u8], lease: i64) -> Card {
 
 fn entry(whole: Arc<str>, part: Part, key: &KeyValue) -> Entry {
     let (id, card) = (id_of(&whole), card_of(key));
-    let mode = match part {
-        Part::Queue => card.mode.unwrap_or(Mode::Exclusive),
-        Part::Door => Mode::Exclusive,
-        Part::Permits => counted_mode(card.mode),
-    };
+    let mode = mode(&whole, part, card.mode);
     let (order, fence) = (key.create_revision, Some(fence(key)));
     Entry { key: whole, order, id, mode, fence, card: Some(card) }
 }
 
-/// Whoever counts permits and does not say so takes one.
-fn counted_mode(mode: Option<Mode>) -> Mode {
-    match mode {
-        Some(mode @ Mode::Permits { .. }) => mode,
-        _ => Mode::Permits { take: 1, of: 0 },
+/// How an entry takes its name: as its key says, which is the most it can be. Its
+/// card can only say that it is less by now. Go's clients say nothing, and lock.
+fn mode(key: &str, part: Part, card: Option<Mode>) -> Mode {
+    let told = id_of(key).and_then(|_| mode_of(key));
+    match (part, told, card) {
+        (Part::Door, ..) => Mode::Exclusive,
+        (Part::Queue, Some(Mode::Write), Some(Mode::Read)) => Mode::Read,
+        (Part::Queue, Some(mode), _) => mode,
+        (Part::Queue, None, _) => Mode::Exclusive,
+        (Part::Permits, Some(mode @ Mode::Permits { .. }), _) => mode,
+        (Part::Permits, ..) => ALL,
     }
 }
+
+/// Of whoever stands among those who count permits and does not say how many it
+/// has: more than there are.
+const ALL: Mode = Mode::Permits { take: u32::MAX, of: 0 };
 
 /// The claim that made a key, if one of ours did.
 fn id_of(key: &str) -> Option<LeaseId> {
@@ -239,12 +271,18 @@ mod tests {
         for names in [Names::Escaped, Names::Raw] {
             for part in [Part::Queue, Part::Door, Part::Permits] {
                 let prefix = keys(names).line(&line("a/b", part)).unwrap();
-                let own = Keys::own(&prefix, 0xabc, id);
+                let mode = match part {
+                    Part::Queue => Mode::Write,
+                    Part::Door => Mode::Exclusive,
+                    Part::Permits => Mode::Permits { take: 3, of: 5 },
+                };
+                let own = Keys::own(&prefix, 0xabc, id, mode);
                 assert!(is_of(own.as_bytes(), id));
                 let Found::Entry(entry) = read(&prefix, part, &stored(&own)) else {
                     panic!("{own}")
                 };
                 assert_eq!((entry.id, entry.fence, entry.order), (Some(id), Some(7), 7));
+                assert_eq!(entry.mode, mode, "{own}");
                 assert_eq!(
                     keys(names).name_of(&Namespace::default(), &own),
                     Some(name("a/b")),
@@ -261,9 +299,31 @@ mod tests {
         let Found::Entry(guest) = read(&prefix, Part::Queue, &stored("a/694d8")) else { panic!() };
         assert_eq!((guest.id, guest.mode), (None, Mode::Exclusive));
         assert_eq!(read(&prefix, Part::Queue, &stored("a/b/694d8")), Found::Other);
-        let permits = Found::Permits(Mode::Permits { take: 1, of: 0 });
-        assert_eq!(read(&prefix, Part::Queue, &stored("a/leases/694d8")), permits);
-        assert_eq!(read(&prefix, Part::Queue, &stored("a/locks/694d8")), permits);
+        for key in ["a/leases/694d8", "a/locks/694d8"] {
+            assert_eq!(read(&prefix, Part::Queue, &stored(key)), Found::Permits(ALL));
+        }
+    }
+
+    #[test]
+    fn what_is_written_over_a_value_changes_no_mode() {
+        let prefix = "a/";
+        let seen = |part, mode, value: &[u8]| {
+            let key = stored(&Keys::own(prefix, 0xabc, LeaseId::random(), mode));
+            match read(prefix, part, &KeyValue { value: value.into(), ..key }) {
+                Found::Entry(entry) => entry.mode,
+                found => panic!("{found:?}"),
+            }
+        };
+        let permits = Mode::Permits { take: 5, of: 5 };
+        for value in [&b""[..], b"__REVOKE__", b"x\nmode=1/5", b"x\nmode=exclusive", b"\xff"] {
+            assert_eq!(seen(Part::Queue, Mode::Write, value), Mode::Write);
+            assert_eq!(seen(Part::Queue, Mode::Read, value), Mode::Read);
+            assert_eq!(seen(Part::Queue, Mode::Exclusive, value), Mode::Exclusive);
+            assert_eq!(seen(Part::Permits, permits, value), permits);
+        }
+        assert_eq!(seen(Part::Queue, Mode::Write, b"x\nmode=read"), Mode::Read, "a downgrade");
+        assert_eq!(seen(Part::Queue, Mode::Exclusive, b"x\nmode=read"), Mode::Exclusive);
+        assert_eq!(seen(Part::Permits, Mode::Read, b""), ALL, "whoever does not say");
     }
 
     #[test]

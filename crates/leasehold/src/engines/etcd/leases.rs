@@ -15,7 +15,7 @@ use crate::clock::Moment;
 use crate::engines::consensus::Session;
 use crate::error::{Error, ErrorKind, Result};
 
-/// One lease for each ttl in whole seconds.
+/// One lease for each ttl and lock delay, in whole seconds.
 pub(super) struct Leases {
     link: Arc<Link>,
     live: Arc<Live>,
@@ -28,7 +28,14 @@ pub(super) struct Leases {
 /// The sessions that are not over, by what was asked for.
 pub(super) struct Live {
     link: Arc<Link>,
-    table: Mutex<BTreeMap<i64, Arc<Session>>>,
+    table: Mutex<BTreeMap<Span, Arc<Session>>>,
+}
+
+/// What a session is asked to be, in seconds: the servers keep it for both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Span {
+    ttl: i64,
+    delay: i64,
 }
 
 impl Leases {
@@ -45,46 +52,51 @@ impl Leases {
         &self.live
     }
 
-    /// A session of at most `ttl`, unless the servers give none that short.
-    pub(super) async fn session(&self, ttl: Duration) -> Result<Arc<Session>> {
+    /// A session of at most `ttl`, unless the servers give none that short; they
+    /// keep it for `delay` longer.
+    pub(super) async fn session(&self, ttl: Duration, delay: Duration) -> Result<Arc<Session>> {
         let by = self.link.deadline();
-        let seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX).max(1);
-        if let Some(session) = self.fresh(seconds) {
+        let ttl = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX).max(1);
+        let delay = if delay.is_zero() { 0 } else { seconds(delay) };
+        let span = Span { ttl, delay };
+        if let Some(session) = self.fresh(span) {
             return Ok(session);
         }
         tokio::select! {
-            session = self.agree(seconds, by) => session,
+            session = self.agree(span, by) => session,
             () = self.link.clock().sleep_until(by) => Err(unanswered()),
         }
     }
 
-    async fn agree(&self, seconds: i64, by: Moment) -> Result<Arc<Session>> {
+    async fn agree(&self, span: Span, by: Moment) -> Result<Arc<Session>> {
         let _one_at_a_time = self.granting.lock().await;
-        if let Some(session) = self.fresh(seconds) {
+        if let Some(session) = self.fresh(span) {
             return Ok(session);
         }
-        match self.live.get(seconds) {
-            None => self.grant(seconds, by).await,
+        match self.live.get(span) {
+            None => self.grant(span, by).await,
             // After a break: whoever stands in line on it keeps the place, if the
             // servers have kept the lease.
             Some(session) => match self.prove(&session, by).await {
-                Err(_) if session.is_over() => self.grant(seconds, by).await,
+                Err(_) if session.is_over() => self.grant(span, by).await,
                 proven => proven.map(|()| session),
             },
         }
     }
 
     /// One that is known to be alive.
-    fn fresh(&self, seconds: i64) -> Option<Arc<Session>> {
+    fn fresh(&self, span: Span) -> Option<Arc<Session>> {
         let now = self.link.clock().now();
-        self.live.get(seconds).filter(|session| session.deadline() > now)
+        self.live.get(span).filter(|session| session.deadline() > now)
     }
 
-    async fn grant(&self, seconds: i64, by: Moment) -> Result<Arc<Session>> {
+    async fn grant(&self, span: Span, by: Moment) -> Result<Arc<Session>> {
         let sent_at = self.link.clock().now();
-        let (id, ttl) = self.lease(seconds, by).await?;
-        let session = Arc::new(Session::new(id.cast_unsigned(), ttl, sent_at));
-        self.live.table().insert(seconds, Arc::clone(&session));
+        let (id, kept) = self.lease(span.ttl.saturating_add(span.delay), by).await?;
+        let delay = Duration::from_secs(span.delay.unsigned_abs());
+        let ttl = kept.saturating_sub(delay);
+        let session = Arc::new(Session::new(id.cast_unsigned(), ttl, delay, sent_at));
+        self.live.table().insert(span, Arc::clone(&session));
         self.link.mood().new_session();
         // The heart beats for as long as we are here.
         let _ = self.heart.send(Order::Keep(Arc::clone(&session)));
@@ -120,14 +132,15 @@ impl Leases {
         }
     }
 
-    /// Gives every lease back, and all that lives on it.
+    /// Gives every lease back, and all that lives on it, unless that is to stay
+    /// closed until it ends by itself.
     pub(super) async fn close(&self) -> Result<()> {
-        let by = self.link.deadline();
+        let (by, now) = (self.link.deadline(), self.link.clock().now());
         self.beating.abort();
         let all = std::mem::take(&mut *self.live.table());
         all.values().for_each(|session| session.end());
         let mut closed = Ok(());
-        for session in all.values() {
+        for session in all.values().filter(|session| session.may_end(now)) {
             let revoked = self.revoke(session.id().cast_signed(), by).await;
             closed = closed.and(revoked);
         }
@@ -136,8 +149,8 @@ impl Leases {
 }
 
 impl Live {
-    fn get(&self, seconds: i64) -> Option<Arc<Session>> {
-        self.table().get(&seconds).map(Arc::clone)
+    fn get(&self, span: Span) -> Option<Arc<Session>> {
+        self.table().get(&span).map(Arc::clone)
     }
 
     /// The servers have said that it is over.
@@ -151,9 +164,15 @@ impl Live {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, BTreeMap<i64, Arc<Session>>> {
+    fn table(&self) -> MutexGuard<'_, BTreeMap<Span, Arc<Session>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whole seconds, not fewer.
+pub(super) fn seconds(span: Duration) -> i64 {
+    let seconds = span.as_secs().saturating_add(u64::from(span.subsec_nanos() > 0));
+    i64::try_from(seconds.max(1)).unwrap_or(i64::MAX)
 }
 
 fn unanswered() -> Error {

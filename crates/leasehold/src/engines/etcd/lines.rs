@@ -1,5 +1,7 @@
 //! Lines of entries: who wants a name, in the order of coming.
 
+use std::sync::Arc;
+
 use super::Etcd;
 use super::keys::{self, Found, Keys};
 use super::link::{Fault, over};
@@ -8,7 +10,9 @@ use super::txn::{self, read};
 use super::values::value;
 use crate::claim::{LeaseId, Mode, Wants};
 use crate::clock::Moment;
-use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session, WatchedLine};
+use crate::engines::consensus::{
+    Entered, Entry, Joined, Line, Newcomer, Part, Session, WatchedLine,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How much of a line is listed at first.
@@ -36,47 +40,59 @@ struct View {
 
 impl Etcd {
     pub(super) async fn join(
-        &self,
-        session: &Session,
+        self: Arc<Self>,
+        session: Arc<Session>,
         line: &Line,
         newcomer: Newcomer,
-    ) -> Result<Joined> {
+    ) -> Result<Entered> {
         let by = self.link.deadline();
         let place = self.place(line)?;
-        let only_if_empty = newcomer.only_if_empty;
-        let joined = self.try_join(session, &place, &newcomer, by).await?;
-        let nobody = joined.mine.is_empty() && joined.line.is_empty() && joined.stranger.is_none();
-        let found = newcomer.wants == Wants::RecordOrLease && matches!(joined.value, Some(Some(_)));
-        if found || !(only_if_empty && nobody) {
-            return Ok(joined);
-        }
-        // Keys of other names lie below this one's: only one's own place in the
-        // line can tell.
-        let newcomer = Newcomer { only_if_empty: false, ..newcomer };
-        self.try_join(session, &place, &newcomer, by).await
+        let found = self.enter(&session, &place, &newcomer, by).await?;
+        Ok(Entered(Box::pin(async move {
+            let joined = self.read_off(&place, &newcomer, found, by).await?;
+            if !is_among_others(&joined, &newcomer) {
+                return Ok(joined);
+            }
+            // Keys of other names lie below this one's: only one's own place in the
+            // line can tell.
+            let newcomer = Newcomer { only_if_empty: false, ..newcomer };
+            let found = self.enter(&session, &place, &newcomer, by).await?;
+            self.read_off(&place, &newcomer, found, by).await
+        })))
     }
 
-    async fn try_join(
+    /// Adds to the line, and looks around in the same step.
+    async fn enter(
         &self,
         session: &Session,
         place: &Place,
         newcomer: &Newcomer,
         by: Moment,
-    ) -> Result<Joined> {
-        let own = Keys::own(&place.prefix, session.id(), newcomer.id);
+    ) -> Result<Ranges> {
+        let own = Keys::own(&place.prefix, session.id(), newcomer.id, newcomer.mode);
         let tombstone = self.keys.tombstone(place.part, newcomer.id);
         let request = place.joining(&own, session, newcomer, &tombstone);
-        let answer = self.on_session(session, self.link.try_ask(request, by).await)?;
-        let [own, tombstone, line, rest] = ranges(answer);
+        let found = ranges(self.on_session(session, self.link.try_ask(request, by).await)?);
+        let [own, tombstone, ..] = &found;
+        if own.kvs.is_empty() && !tombstone.kvs.is_empty() {
+            return Err(Error::new(ErrorKind::NotHeld, "this claim has been given back"));
+        }
+        Ok(found)
+    }
+
+    async fn read_off(
+        &self,
+        place: &Place,
+        newcomer: &Newcomer,
+        [own, _, line, rest]: Ranges,
+        by: Moment,
+    ) -> Result<Joined> {
         let (queue, value) = if newcomer.wants.record() {
             (RangeResponse::default(), Some(rest.kvs.into_iter().next().map(value)))
         } else {
             (rest, None)
         };
         let mine: Vec<_> = place.view(&own.kvs).line;
-        if mine.is_empty() && !tombstone.kvs.is_empty() {
-            return Err(Error::new(ErrorKind::NotHeld, "this claim has been given back"));
-        }
         let View { line, stranger, .. } = self.whole(place, line, mine.first(), by).await?;
         let stranger = stranger.or_else(|| place.stranger(&queue.kvs));
         Ok(Joined { mine, line, stranger, value })
@@ -233,9 +249,18 @@ impl Place {
     }
 }
 
+/// Whether it did not join because of keys that are not of its line.
+fn is_among_others(joined: &Joined, newcomer: &Newcomer) -> bool {
+    let nobody = joined.mine.is_empty() && joined.line.is_empty() && joined.stranger.is_none();
+    let found = newcomer.wants == Wants::RecordOrLease && matches!(joined.value, Some(Some(_)));
+    newcomer.only_if_empty && nobody && !found
+}
+
+type Ranges = [RangeResponse; 4];
+
 /// What the reads of a join found. The last is the queue where the line is not the
 /// queue itself, and the record where that is wanted, which is only in the queue.
-fn ranges(answer: TxnResponse) -> [RangeResponse; 4] {
+fn ranges(answer: TxnResponse) -> Ranges {
     let mut found = txn::found(answer);
     std::array::from_fn(|_| found.next().unwrap_or_default())
 }

@@ -9,12 +9,14 @@ use crate::claim::{LeaseId, Mode, Wants};
 use crate::clock::Clock;
 use crate::engine::Event;
 use crate::engines::consensus::{
-    Card, Change, Ensemble, Entry, If, Joined, Life, Line, Newcomer, News, Part, Session, Step,
+    Card, Change, Ensemble, Entered, Entry, If, Joined, Life, Line, Newcomer, News, Part, Session,
+    Step,
 };
 use crate::error::{ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
 const TTL: Duration = Duration::from_secs(10);
+const NONE: Duration = Duration::ZERO;
 
 fn name(text: &str) -> Name {
     Name::new(&Namespace::default(), text).unwrap()
@@ -37,8 +39,9 @@ fn newcomer(mode: Mode) -> Newcomer {
 }
 
 async fn joined(etcd: &Arc<Etcd>, line: &Line, newcomer: &Newcomer) -> Joined {
-    let session = etcd.session(TTL).await.unwrap();
-    etcd.join(session, line.clone(), newcomer.clone()).await.unwrap()
+    let session = etcd.session(TTL, NONE).await.unwrap();
+    let Entered(found) = etcd.join(session, line.clone(), newcomer.clone()).await.unwrap();
+    found.await.unwrap()
 }
 
 async fn entry(etcd: &Arc<Etcd>, line: &Line, mode: Mode) -> Entry {
@@ -63,16 +66,16 @@ async fn a_session_is_shared_kept_and_proven() {
     let server = Server::start();
     let etcd = server.client("").await;
     assert!(etcd.profile.limits.ttl_min >= Duration::from_secs(1));
-    let session = etcd.session(TTL).await.unwrap();
+    let session = etcd.session(TTL, NONE).await.unwrap();
     assert_eq!(session.ttl(), TTL);
-    let like = etcd.session(TTL + Duration::from_millis(900)).await.unwrap();
+    let like = etcd.session(TTL + Duration::from_millis(900), NONE).await.unwrap();
     assert_eq!(session.id(), like.id(), "whole seconds, and not more than asked");
-    let other = etcd.session(2 * TTL).await.unwrap();
+    let other = etcd.session(2 * TTL, NONE).await.unwrap();
     assert_ne!(session.id(), other.id());
     let before = Clock::System.now();
     etcd.prove(Arc::clone(&session)).await.unwrap();
     assert!(session.proven() >= before);
-    let short = etcd.session(etcd.profile.limits.ttl_min).await.unwrap();
+    let short = etcd.session(etcd.profile.limits.ttl_min, NONE).await.unwrap();
     let first = short.deadline();
     soon(async {
         while short.deadline() == first {
@@ -83,17 +86,31 @@ async fn a_session_is_shared_kept_and_proven() {
 }
 
 #[tokio::test]
+async fn a_session_with_a_delay_is_kept_for_longer_than_it_is_good() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let plain = etcd.session(TTL, NONE).await.unwrap();
+    let delayed = etcd.session(TTL, Duration::from_millis(4100)).await.unwrap();
+    assert_ne!(plain.id(), delayed.id());
+    assert_eq!((delayed.ttl(), delayed.delay()), (TTL, Duration::from_secs(5)));
+    let told = server.ctl(&["lease", "timetolive", &format!("{:x}", delayed.id())]);
+    assert!(told.contains("granted with TTL(15s)"), "{told}");
+    etcd.prove(Arc::clone(&delayed)).await.unwrap();
+    assert_eq!(delayed.ttl(), TTL, "an answer says how long the servers keep it");
+}
+
+#[tokio::test]
 async fn a_revoked_lease_ends_its_session_and_the_next_one_is_new() {
     let server = Server::start();
     let etcd = server.client("").await;
     let mut events = etcd.bus().subscribe();
-    let session = etcd.session(TTL).await.unwrap();
+    let session = etcd.session(TTL, NONE).await.unwrap();
     server.ctl(&["lease", "revoke", &format!("{:x}", session.id())]);
     let lost = etcd.join(Arc::clone(&session), queue("a"), newcomer(Mode::Exclusive)).await;
-    assert_eq!(lost.unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(lost.err().unwrap().kind(), ErrorKind::Unavailable);
     assert!(session.is_over());
     assert!(matches!(soon(events.next()).await, Some(Event::Disconnected)));
-    let again = etcd.session(TTL).await.unwrap();
+    let again = etcd.session(TTL, NONE).await.unwrap();
     assert_ne!(again.id(), session.id());
     assert!(matches!(soon(events.next()).await, Some(Event::Reconnected)));
     server.ctl(&["lease", "revoke", &format!("{:x}", again.id())]);
@@ -268,7 +285,7 @@ async fn a_writer_becomes_a_reader_in_its_place() {
     let server = Server::start();
     let etcd = server.client("").await;
     let line = queue("rw");
-    let session = etcd.session(TTL).await.unwrap();
+    let session = etcd.session(TTL, NONE).await.unwrap();
     let writer = entry(&etcd, &line, Mode::Write).await;
     let reader = etcd.downgrade(Arc::clone(&session), writer.clone()).await.unwrap().unwrap();
     assert_eq!((reader.mode, reader.fence, &reader.key), (Mode::Read, writer.fence, &writer.key));
@@ -285,8 +302,8 @@ async fn what_was_withdrawn_cannot_come_late() {
     joined(&etcd, &line, &late).await;
     let elsewhere = server.client("").await;
     assert!(elsewhere.withdraw(line.clone(), late.id).await.unwrap(), "by its id alone");
-    let session = etcd.session(TTL).await.unwrap();
-    let refused = etcd.join(session, line.clone(), late.clone()).await.unwrap_err();
+    let session = etcd.session(TTL, NONE).await.unwrap();
+    let refused = etcd.join(session, line.clone(), late.clone()).await.err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::NotHeld);
     assert!(!etcd.withdraw(line.clone(), late.id).await.unwrap());
     assert!(etcd.list(line, None).await.unwrap().is_empty());
@@ -345,7 +362,7 @@ async fn values_end_with_their_time_or_their_session() {
     let server = Server::start();
     let etcd = server.client("").await;
     let mut news = etcd.follow(Namespace::default(), "").await.unwrap();
-    let session = etcd.session(TTL).await.unwrap();
+    let session = etcd.session(TTL, NONE).await.unwrap();
     put(&etcd, "bound", If::Any, b"", Life::Session(Arc::clone(&session))).await.unwrap();
     put(&etcd, "timed", If::Any, b"1", Life::For(Duration::from_millis(1500))).await.unwrap();
     put(&etcd, "timed", If::Any, b"2", Life::Keep).await.unwrap();
@@ -410,7 +427,7 @@ async fn a_server_that_comes_back_finds_everything_as_it_was() {
     let mut events = etcd.bus().subscribe();
     let line = queue("r");
     let mine = entry(&etcd, &line, Mode::Exclusive).await;
-    let session: Arc<Session> = etcd.session(TTL).await.unwrap();
+    let session: Arc<Session> = etcd.session(TTL, NONE).await.unwrap();
     let watched = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
     server.stop();
     assert_eq!(soon(watched.change).await, Change::Doubt);

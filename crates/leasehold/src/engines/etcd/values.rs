@@ -1,11 +1,11 @@
 //! Values: written under a condition, listed and followed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc;
 
 use super::Etcd;
+use super::leases::seconds;
 use super::link::Fault;
 use super::pause::Pause;
 use super::proto::event::EventType;
@@ -217,10 +217,4 @@ pub(super) fn session_of(life: Life) -> Option<Arc<Session>> {
 /// The first key after this one.
 fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
-}
-
-/// Whole seconds, not fewer.
-fn seconds(ttl: Duration) -> i64 {
-    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
-    i64::try_from(seconds.max(1)).unwrap_or(i64::MAX)
 }

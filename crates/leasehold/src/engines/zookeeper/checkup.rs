@@ -39,13 +39,20 @@ impl Client {
     }
 
     async fn question(&self, server: &Server) -> Vec<Finding> {
-        let settings = &self.terms.settings;
-        let told = within(&self.terms.clock, settings.timeout, srvr(server)).await;
-        let told = told.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
-        match told {
-            Ok(words) => about(server, &words, settings.servers.len()),
+        let mut findings = match self.hear(server, "srvr").await {
+            Ok(words) => about(server, &words, self.terms.settings.servers.len()),
             Err(cause) => vec![silent(server, &cause)],
-        }
+        };
+        // Most servers keep this to themselves.
+        let limits = self.hear(server, "conf").await.unwrap_or_default();
+        findings.extend(slow_ticks(server, &limits, self.sessions.lag()));
+        findings
+    }
+
+    async fn hear(&self, server: &Server, word: &str) -> io::Result<String> {
+        let (clock, timeout) = (&self.terms.clock, self.terms.settings.timeout);
+        let told = within(clock, timeout, say(server, word)).await;
+        told.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// How long writes take, and whether the leader's clock goes as ours does.
@@ -63,9 +70,9 @@ impl Client {
 }
 
 /// What a server says of itself.
-async fn srvr(server: &Server) -> io::Result<String> {
+async fn say(server: &Server, word: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
-    stream.write_all(b"srvr").await?;
+    stream.write_all(word.as_bytes()).await?;
     let mut words = Vec::new();
     stream.take(WORDS_MAX).read_to_end(&mut words).await?;
     Ok(String::from_utf8_lossy(&words).into_owned())
@@ -79,6 +86,19 @@ fn about(server: &Server, words: &str, servers: usize) -> Vec<Finding> {
 
 fn field<'a>(words: &'a str, key: &str) -> Option<&'a str> {
     words.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
+}
+
+/// Deadlines take into account that a leader hears of us every half tick.
+fn slow_ticks(server: &Server, words: &str, lag: Duration) -> Option<Finding> {
+    let tick = words.lines().find_map(|line| line.strip_prefix("tickTime="))?;
+    let tick = Duration::from_millis(tick.trim().parse().ok()?);
+    (tick / 2 > lag).then(|| {
+        Finding::new(
+            Severity::Danger,
+            format!("{server}: its tickTime is {tick:?}, and its sessions may be shorter than two"),
+            format!("add tick={}ms to the URL, or raise minSessionTimeout", tick.as_millis()),
+        )
+    })
 }
 
 fn old(server: &Server, version: &str) -> Option<Finding> {
@@ -175,6 +195,15 @@ mod tests {
         let lone = GOOD.replace("follower", "standalone");
         assert_eq!((worst(&lone, 1), worst(&lone, 3)), (None, Some(Severity::Danger)));
         assert_eq!(worst("srvr is not executed because", 1), Some(Severity::Note));
+    }
+
+    #[test]
+    fn ticks_are_not_longer_than_we_think() {
+        let server = Server { host: "a".into(), port: 1 };
+        let found = |words| slow_ticks(&server, words, Duration::from_millis(500));
+        assert!(found("clientPort=2181\ntickTime=1000\n").is_none());
+        assert!(found("clientPort=2181\ntickTime=2000\n").is_some());
+        assert!(found("conf is not executed because it is not in the whitelist.").is_none());
     }
 
     #[test]

@@ -29,8 +29,8 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    pub(super) async fn session(&self, ttl: Duration) -> Result<Arc<Session>> {
-        let tether = self.sessions.of_ttl(ttl).await?;
+    pub(super) async fn session(&self, ttl: Duration, delay: Duration) -> Result<Arc<Session>> {
+        let tether = self.sessions.of_ttl(ttl, delay).await?;
         // One that has lost its connection may be over without our knowing it.
         tether.connection().await?;
         Ok(Arc::clone(tether.session()))
@@ -42,7 +42,7 @@ impl Client {
         let (tether, called) = (self.sessions.of(&session)?, clock.now());
         let end = called.after(self.terms.settings.timeout);
         loop {
-            only(ask(&tether, vec![Request::Sync]).await?)?.result.map_err(fault::refused)?;
+            only(ask(&tether, vec![Request::proof()]).await?)?.result.map_err(fault::refused)?;
             if session.proven() >= called {
                 return Ok(());
             }

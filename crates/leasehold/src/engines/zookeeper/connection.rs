@@ -34,6 +34,8 @@ pub(super) struct Answer {
     pub(super) frame: u64,
     /// The newest change that the server knew of.
     pub(super) zxid: i64,
+    /// When it was asked for: what it shows is not older.
+    pub(super) asked_at: Moment,
     pub(super) result: Result<Body, Code>,
 }
 
@@ -75,7 +77,8 @@ struct Desk {
 struct Waiting {
     xid: i32,
     kind: Kind,
-    through: bool,
+    /// Whether a majority has to agree before it is answered.
+    agreed: bool,
     sent_at: Moment,
     tell: oneshot::Sender<Answer>,
 }
@@ -164,10 +167,10 @@ impl Connection {
         desk.last_sent.after(gap)
     }
 
-    /// A sign of life that goes through the leader. Nobody waits for the answer.
+    /// A sign of life that a majority agrees to. Nobody waits for the answer.
     pub(super) fn ask_for_proof(&self) {
         // A connection that takes no more is on its way out.
-        let _ = self.shared.send(&[Request::Sync]);
+        let _ = self.shared.send(&[Request::proof()]);
     }
 
     /// Since when the server owes us an answer.
@@ -262,10 +265,10 @@ impl Shared {
             None => Ok(Body::read(text, first.kind)?),
             Some(code) => Err(code),
         };
-        self.pulse.heard(first.sent_at, now, first.through && result.is_ok());
+        self.pulse.heard(first.sent_at, now, first.agreed && result.is_ok());
         let over = matches!(result, Err(Code::SESSION_EXPIRED | Code::SESSION_MOVED));
         // Whoever has stopped waiting does not hear it.
-        let _ = first.tell.send(Answer { frame, zxid: head.zxid, result });
+        let _ = first.tell.send(Answer { frame, zxid: head.zxid, asked_at: first.sent_at, result });
         // A server that took us in while the leader ended our session answers
         // pings for ever. Another greeting tells whether it is over.
         if over { Err(fault::over()) } else { Ok(()) }
@@ -276,9 +279,8 @@ impl Desk {
     fn add(&mut self, request: &Request, frame: &[u8], now: Moment) -> oneshot::Receiver<Answer> {
         let (tell, told) = oneshot::channel();
         self.xid = self.xid.wrapping_add(1) & i32::MAX;
-        let through = request.writes() || matches!(request, Request::Sync);
-        let (xid, kind) = (self.xid, Kind::from(request));
-        self.waiting.push_back(Waiting { xid, kind, through, sent_at: now, tell });
+        let (xid, kind, agreed) = (self.xid, Kind::from(request), request.writes());
+        self.waiting.push_back(Waiting { xid, kind, agreed, sent_at: now, tell });
         self.out.extend(frame);
         self.last_sent = now;
         told
@@ -338,7 +340,7 @@ mod tests {
     async fn gone_after(code: Code) -> bool {
         let (near, mut far) = tokio::io::duplex(1024);
         let (clock, second) = (Clock::System, Duration::from_secs(1));
-        let session = Arc::new(Session::new(1, second, clock.now()));
+        let session = Arc::new(Session::new(1, second, Duration::ZERO, clock.now()));
         let pulse = Pulse::new(&session, second, second, clock.now());
         let (newest, home) = (Arc::default(), Handle::current());
         let connection =

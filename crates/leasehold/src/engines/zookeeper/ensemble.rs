@@ -10,7 +10,7 @@ use super::client::Client;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Ensemble, Entry, If, Joined, Life, Line, Look, Newcomer, News, Scan, Session, Step, Value,
+    Ensemble, Entered, Entry, If, Life, Line, Look, Newcomer, News, Scan, Session, Step, Value,
     Watched, WatchedLine,
 };
 use crate::error::Result;
@@ -53,8 +53,12 @@ impl Ensemble for ZooKeeper {
         self.client.terms.moods.bus()
     }
 
-    fn session(&self, ttl: Duration) -> BoxFuture<Result<Arc<Session>>> {
-        self.run(|client| async move { client.session(ttl).await })
+    fn asks_strangers(&self) -> bool {
+        true
+    }
+
+    fn session(&self, ttl: Duration, delay: Duration) -> BoxFuture<Result<Arc<Session>>> {
+        self.run(|client| async move { client.session(ttl, delay).await })
     }
 
     fn prove(&self, session: Arc<Session>) -> BoxFuture<Result<()>> {
@@ -66,7 +70,7 @@ impl Ensemble for ZooKeeper {
         session: Arc<Session>,
         line: Line,
         newcomer: Newcomer,
-    ) -> BoxFuture<Result<Joined>> {
+    ) -> BoxFuture<Result<Entered>> {
         self.run(|client| async move { client.join(session, line, newcomer).await })
     }
 
@@ -80,6 +84,11 @@ impl Ensemble for ZooKeeper {
 
     fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>> {
         self.run(|client| async move { client.look(keys).await })
+    }
+
+    /// Keys are unique, so that one is there says that it is the one that was meant.
+    fn is_there(&self, key: Arc<str>, _: u64) -> BoxFuture<Result<bool>> {
+        self.run(|client| async move { client.is_there(&key).await })
     }
 
     fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>> {

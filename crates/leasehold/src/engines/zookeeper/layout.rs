@@ -109,6 +109,7 @@ impl Layout {
         let folder = |child: &str| part == Part::Queue && [LOCKS, LEASES].contains(&child);
         let entries = children.iter().filter(|child| !folder(child));
         let mut entries: Vec<_> = entries.map(|child| self.entry(part, path, child)).collect();
+        unwrap(&mut entries);
         sort(&mut entries);
         entries
     }
@@ -158,6 +159,19 @@ fn owner(child: &str) -> Option<LeaseId> {
 fn number(child: &str, word: &str) -> Option<i64> {
     let (_, number) = child.rsplit_once(word)?;
     number.parse::<i32>().ok().map(i64::from)
+}
+
+/// Puts those behind the others whose numbers have begun again from below: a server
+/// counts in 32 bits, and goes on after the largest with the smallest.
+fn unwrap(entries: &mut [Entry]) {
+    const QUARTER: i64 = 1 << 30;
+    let numbers = i64::from(i32::MIN)..=i64::from(i32::MAX);
+    let late = |order: i64| numbers.contains(&order) && order > QUARTER;
+    if entries.iter().any(|entry| late(entry.order)) {
+        let early = |order: i64| numbers.contains(&order) && order < -QUARTER;
+        let wrapped = entries.iter_mut().filter(|entry| early(entry.order));
+        wrapped.for_each(|entry| entry.order += 4 * QUARTER);
+    }
 }
 
 /// The place of what has no number: before or behind all others, as texts are
@@ -271,6 +285,18 @@ mod tests {
         );
         assert_eq!((line[3].id, &*line[3].key), (Some(id), format!("/b/{ours}").as_str()));
         assert!(line[4].id.is_none());
+    }
+
+    #[test]
+    fn who_comes_after_the_largest_number_stands_behind_it() {
+        let children =
+            ["a-lock--2147483648", "b-lock-2147483646", "c-lock-2147483647", "d-lock--2147483647"];
+        let children = children.map(str::to_owned);
+        let line = layout("").entries(Part::Queue, "/n", &children);
+        let keys: Vec<_> = line.iter().map(|entry| &entry.key[3..4]).collect();
+        assert_eq!(keys, ["b", "c", "a", "d"]);
+        let later = layout("").entries(Part::Queue, "/n", &["x-lock--5".into(), "y-lock-3".into()]);
+        assert!(later[0].key.starts_with("/n/x"), "they are far from the turn");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Lines: joining one, listing it, leaving it.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use super::client::{Client, ask, children, gone, known, only};
@@ -9,7 +10,7 @@ use super::layout::{LEASES, LOCKS, downgraded, prefix, sort};
 use super::tether::Tether;
 use super::wire::{Body, Code, Node, Request};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Entry, Joined, Line, Newcomer, Part, Session};
+use crate::engines::consensus::{Entered, Entry, Joined, Line, Newcomer, Part, Session};
 use crate::error::Result;
 use crate::name::Name;
 
@@ -18,23 +19,26 @@ const ATTEMPTS: usize = 10;
 
 impl Client {
     pub(super) async fn join(
-        &self,
+        self: Arc<Self>,
         session: Arc<Session>,
         line: Line,
         newcomer: Newcomer,
-    ) -> Result<Joined> {
+    ) -> Result<Entered> {
         let tether = self.sessions.of(&session)?;
         let path = self.layout.line(&line)?;
         if newcomer.again
             && let Some(joined) = self.adopt(&tether, &line, &path, &newcomer).await?
         {
-            return Ok(joined);
+            return Ok(Entered(Box::pin(ready(Ok(joined)))));
         }
         for _ in 0..ATTEMPTS {
             let requests = self.joining(&line, &path, &newcomer)?;
-            let answers = ask(&tether, requests).await?;
-            if let Some(joined) = self.joined(&tether, &line, &path, &newcomer, answers).await? {
-                return Ok(joined);
+            let mut answers = ask(&tether, requests).await?.into_iter();
+            if let Some(made) = created(answers.next())? {
+                let read = async move {
+                    self.joined(&tether, &line, &path, &newcomer, made, answers).await
+                };
+                return Ok(Entered(Box::pin(read)));
             }
             self.make_above(&tether, &format!("{path}/")).await?;
         }
@@ -62,18 +66,17 @@ impl Client {
         Ok(requests)
     }
 
-    /// What the answers mean; `None` if the path of the line was not there.
+    /// What was found where these nodes were made.
     async fn joined(
         &self,
         tether: &Tether,
         line: &Line,
         path: &str,
         newcomer: &Newcomer,
-        answers: Vec<Answer>,
-    ) -> Result<Option<Joined>> {
-        let mut answers = answers.into_iter();
+        (paths, fence): Made,
+        mut answers: impl Iterator<Item = Answer> + Send,
+    ) -> Result<Joined> {
         let mut next = || answers.next().ok_or_else(fault::misfit);
-        let Some((paths, fence)) = created(next()?)? else { return Ok(None) };
         let names = children(next()?)?;
         let own = |key: &String| self.own(line.part, key, fence, newcomer.mode);
         let mine = paths.iter().map(own).collect();
@@ -88,7 +91,7 @@ impl Client {
             None
         };
         let line = self.layout.entries(line.part, path, &names);
-        Ok(Some(Joined { mine, line, stranger, value }))
+        Ok(Joined { mine, line, stranger, value })
     }
 
     fn own(&self, part: Part, key: &str, fence: u64, mode: Mode) -> Entry {
@@ -270,24 +273,29 @@ fn count(mode: Mode) -> usize {
     }
 }
 
-/// Where nodes were made, and when. `None` if what is above them is missing.
-fn created(answer: Answer) -> Result<Option<(Vec<String>, u64)>> {
+/// Where nodes were made, and when.
+type Made = (Vec<String>, u64);
+
+/// What was made; `None` if what is above it is missing.
+fn created(answer: Option<Answer>) -> Result<Option<Made>> {
+    let unclear = || fault::misfit().unknown();
+    let answer = answer.ok_or_else(unclear)?;
     match answer.result {
         Ok(Body::Made(path, stat)) => Ok(Some((vec![path], version(stat.made)))),
         Ok(Body::Steps(steps)) => created_all(steps, answer.zxid),
-        Ok(_) => Err(fault::misfit()),
+        Ok(_) => Err(unclear()),
         Err(Code::NO_NODE) => Ok(None),
         Err(code) => Err(fault::refused(code)),
     }
 }
 
 /// All steps of a change have its number.
-fn created_all(steps: Vec<Result<Body, Code>>, zxid: i64) -> Result<Option<(Vec<String>, u64)>> {
+fn created_all(steps: Vec<Result<Body, Code>>, zxid: i64) -> Result<Option<Made>> {
     let mut paths = Vec::with_capacity(steps.len());
     for step in steps {
         match step {
             Ok(Body::Made(path, _)) => paths.push(path),
-            Ok(_) => return Err(fault::misfit()),
+            Ok(_) => return Err(fault::misfit().unknown()),
             Err(Code::NO_NODE) => return Ok(None),
             Err(Code(0)) => {}
             Err(code) => return Err(fault::refused(code)),

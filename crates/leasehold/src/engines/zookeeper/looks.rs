@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::client::{Client, ask_on, children, data, only};
+use super::client::{Client, ask_on, children, data, known, only};
 use super::connection::Connection;
-use super::layout::unescape;
+use super::layout::{downgraded, unescape};
 use super::lines::version;
 use super::wire::{Request, What};
 use crate::engines::consensus::{Card, Change, Line, Look, Watched, WatchedLine};
@@ -22,6 +22,16 @@ impl Client {
             Ok(data(answer)?.map(|(bytes, stat)| (Card::read(&bytes), version(stat.made))))
         });
         seen.collect()
+    }
+
+    /// Whether an entry is there, under its key or under that of the reader it has
+    /// become.
+    pub(super) async fn is_there(&self, key: &str) -> Result<bool> {
+        let keys = [Some(key.to_owned()), downgraded(key)];
+        let looks = keys.into_iter().flatten().map(|path| Request::Exists { path });
+        let answers = self.ask(looks.collect()).await?;
+        let seen: Vec<_> = answers.into_iter().map(known).collect::<Result<_>>()?;
+        Ok(seen.iter().any(Option::is_some))
     }
 
     pub(super) async fn watch(&self, key: Arc<str>) -> Result<Option<Watched>> {

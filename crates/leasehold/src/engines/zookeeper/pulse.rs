@@ -4,6 +4,10 @@
 //! client talks to, every half tick: so that an answer came through the leader
 //! proves what the leader knew by then, and not the request itself. Whatever
 //! was heard by the server half a tick before is known to the leader.
+//!
+//! And it is the leader still only if a majority follows it. It answers a `sync`
+//! from what it knows, for some ticks after the others have left it; so an answer
+//! proves something only if a majority had to agree: to a write.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,22 +40,21 @@ impl Pulse {
         lag + gap
     }
 
-    /// The leader itself has agreed to what was sent at `attached_at`.
+    /// The leader, if it was one, knows of what was sent at `attached_at`.
     pub(super) fn new(
         session: &Arc<Session>,
         lag: Duration,
         gap: Duration,
         attached_at: Moment,
     ) -> Self {
-        session.prove(attached_at);
         let first = Beat { sent_at: attached_at, heard_at: Moment::default() };
         Self { session: Arc::clone(session), lag, gap, beats: Mutex::new(VecDeque::from([first])) }
     }
 
-    /// An answer has come, from the server alone or `through` the leader.
-    pub(super) fn heard(&self, sent_at: Moment, now: Moment, through: bool) {
+    /// An answer has come, from the server alone or `agreed` by a majority.
+    pub(super) fn heard(&self, sent_at: Moment, now: Moment, agreed: bool) {
         let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
-        if through {
+        if agreed {
             let known = |beat: &Beat| beat.heard_at.after(self.lag) <= sent_at;
             // The newest that is known stands first, before those that may not be.
             while beats.get(1).is_some_and(known) {
@@ -81,7 +84,7 @@ mod tests {
     }
 
     fn pulse() -> (Arc<Session>, Pulse) {
-        let session = Arc::new(Session::new(1, 10 * GAP, at(100)));
+        let session = Arc::new(Session::new(1, 10 * GAP, Duration::ZERO, at(100)));
         let pulse = Pulse::new(&session, LAG, GAP, at(100));
         (session, pulse)
     }

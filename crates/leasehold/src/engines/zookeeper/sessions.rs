@@ -39,21 +39,39 @@ impl Sessions {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// A session that ends at most `ttl` after our last sign of life.
-    pub(super) async fn of_ttl(&self, ttl: Duration) -> Result<Arc<Tether>> {
+    /// A session that is good for at most `ttl` after our last sign of life, and
+    /// ends `delay` later.
+    pub(super) async fn of_ttl(&self, ttl: Duration, delay: Duration) -> Result<Arc<Tether>> {
         let asked = ttl.min(self.terms.settings.session);
         let fits = |tether: &Arc<Tether>| {
-            tether.asked <= asked && tether.asked > asked / 2 && tether.timeout <= ttl
+            let like = tether.asked <= asked && tether.asked > asked / 2;
+            like && tether.session().delay() == delay && self.unfit(tether, ttl).is_none()
         };
         let tether = match self.find(fits) {
             Some(tether) => tether,
-            None => self.open(asked, fits).await?,
+            None => self.open(asked, delay, fits).await?,
         };
-        if tether.timeout > ttl {
+        if let Some(error) = self.unfit(&tether, ttl) {
             self.forget(&tether).await;
-            return Err(too_short(ttl, tether.timeout));
+            return Err(error);
         }
         Ok(tether)
+    }
+
+    /// Why a session cannot be that of a lease: the servers keep it for too long,
+    /// or not for long enough.
+    fn unfit(&self, tether: &Tether, ttl: Duration) -> Option<Error> {
+        let (timeout, delay) = (tether.timeout(), tether.session().delay());
+        if timeout > ttl.saturating_add(delay) {
+            return Some(too_short(ttl, timeout));
+        }
+        let closes = !delay.is_zero() && timeout < self.shortest.saturating_add(delay);
+        closes.then(|| too_long(delay, timeout))
+    }
+
+    /// How far the leader may be behind: the servers tell it of us every half tick.
+    pub(super) fn lag(&self) -> Duration {
+        self.terms.settings.tick.unwrap_or(self.shortest / 2) / 2
     }
 
     /// The one that `session` is.
@@ -67,7 +85,7 @@ impl Sessions {
         let living = self.find(|tether| tether.is_up()).or_else(|| self.find(|_| true));
         match living {
             Some(tether) => Ok(tether),
-            None => self.open(self.terms.settings.session, |_| true).await,
+            None => self.open(self.terms.settings.session, Duration::ZERO, |_| true).await,
         }
     }
 
@@ -95,13 +113,14 @@ impl Sessions {
     async fn open(
         &self,
         asked: Duration,
+        delay: Duration,
         fits: impl Fn(&Arc<Tether>) -> bool,
     ) -> Result<Arc<Tether>> {
         let _turn = self.opening.lock().await;
         if let Some(tether) = self.find(fits) {
             return Ok(tether);
         }
-        let tether = Arc::new(Tether::open(&self.terms, asked, self.shortest).await?);
+        let tether = Arc::new(Tether::open(&self.terms, asked, delay, self.lag()).await?);
         self.locked().push(Arc::clone(&tether));
         if self.is_closed() {
             self.forget(&tether).await;
@@ -128,7 +147,15 @@ impl Sessions {
 fn too_short(ttl: Duration, shortest: Duration) -> Error {
     let message = format!(
         "the servers keep a session for {shortest:?}, which is longer than the ttl of {ttl:?}; \
-         ask for a longer ttl, or lower minSessionTimeout"
+         ask for a longer ttl, or lower tickTime and minSessionTimeout together"
+    );
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+fn too_long(delay: Duration, longest: Duration) -> Error {
+    let message = format!(
+        "the servers keep a session for {longest:?}, which leaves too little beside a lock delay \
+         of {delay:?}; ask for a shorter one, or raise maxSessionTimeout"
     );
     Error::new(ErrorKind::Unsupported, message)
 }

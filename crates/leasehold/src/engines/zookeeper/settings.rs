@@ -57,6 +57,8 @@ pub(super) struct Settings {
     /// Exclusive claims take the one permit of a semaphore.
     pub(super) mutex_is_semaphore: bool,
     pub(super) session: Duration,
+    /// The servers' `tickTime`, if it is not half of their shortest session.
+    pub(super) tick: Option<Duration>,
     pub(super) connect: Duration,
     pub(super) timeout: Duration,
     /// `user:password`. Never shown.
@@ -79,6 +81,7 @@ impl Settings {
             word: word(options)?,
             mutex_is_semaphore: mutex_is_semaphore(options)?,
             session: options.duration("session")?.unwrap_or(SESSION),
+            tick: options.duration("tick")?,
             connect: options.duration("connect")?.unwrap_or(CONNECT),
             timeout: options.duration("timeout")?.unwrap_or(TIMEOUT),
             acl: acl(options, digest.is_some())?,

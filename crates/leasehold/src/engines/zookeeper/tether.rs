@@ -2,7 +2,7 @@
 //! server, until one says that the session is over.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -123,13 +123,38 @@ pub(super) fn new_session(timeout: Duration) -> Hello {
     Hello { seen: 0, timeout, session: 0, password: [0; 16] }
 }
 
+/// What a greeting makes of a session: how long a server keeps it, and how often
+/// we have to be heard.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// The time-out without the lock delay: within it all must have gone well.
+    span: Duration,
+    /// How far the leader may be behind.
+    lag: Duration,
+    /// How far apart our signs of life are at most.
+    gap: Duration,
+}
+
+impl Pace {
+    fn new(timeout: Duration, delay: Duration, lag: Duration) -> Self {
+        let span = timeout.saturating_sub(delay);
+        Self { span, lag, gap: (span / 8).min(GAP) }
+    }
+
+    /// How long the session is certain after a sign of life.
+    fn ttl(self) -> Duration {
+        self.span.saturating_sub(Pulse::cost(self.lag, self.gap))
+    }
+}
+
 /// A session with its connection. Ends with its value.
 #[derive(Debug)]
 pub(super) struct Tether {
     session: Arc<Session>,
-    /// The time-out that was asked for, and the one the server gave.
+    /// The time-out that was asked for, without the lock delay.
     pub(super) asked: Duration,
-    pub(super) timeout: Duration,
+    /// The one that the server gave whose greeting was the last, in milliseconds.
+    timeout: Arc<AtomicU64>,
     place: Arc<watch::Sender<Place>>,
     clock: Clock,
     patience: Duration,
@@ -151,30 +176,27 @@ impl Drop for Tether {
 }
 
 impl Tether {
-    /// A session of this time-out, on whichever server answers first. `shortest`
-    /// is the least that servers give: two ticks.
+    /// A session of this time-out and lock delay, on whichever server answers
+    /// first. The leader hears of us at least every `lag`.
     pub(super) async fn open(
         terms: &Arc<Terms>,
         asked: Duration,
-        shortest: Duration,
+        delay: Duration,
+        lag: Duration,
     ) -> Result<Self> {
-        let met = terms.greet(new_session(asked)).await?;
-        let (timeout, greeting) = (met.timeout(), met.greeting);
-        // The servers tell the leader of us every half tick.
-        let (lag, gap) = (shortest / 4, (timeout / 8).min(GAP));
+        let met = terms.greet(new_session(asked.saturating_add(delay))).await?;
+        let (pace, greeting) = (Pace::new(met.timeout(), delay, lag), met.greeting);
         let id = u64::from_be_bytes(greeting.session.to_be_bytes());
-        let ttl = timeout.saturating_sub(Pulse::cost(lag, gap));
-        let session = Arc::new(Session::new(id, ttl, met.sent_at));
+        let session = Arc::new(Session::new(id, pace.ttl(), delay, met.sent_at));
         let keeper = Keeper {
             terms: Arc::clone(terms),
             session: Arc::clone(&session),
             greeting,
-            timeout,
+            timeout: Arc::default(),
             lag,
-            gap,
             place: Arc::new(watch::Sender::new(Place::Off(None))),
         };
-        let place = Arc::clone(&keeper.place);
+        let (place, timeout) = (Arc::clone(&keeper.place), Arc::clone(&keeper.timeout));
         let first = keeper.settle(met);
         let task = terms.home.spawn(keeper.keep(first)).abort_handle();
         let (clock, patience) = (terms.clock.clone(), terms.settings.timeout);
@@ -183,6 +205,11 @@ impl Tether {
 
     pub(super) const fn session(&self) -> &Arc<Session> {
         &self.session
+    }
+
+    /// How long the server keeps the session after its last sign of life.
+    pub(super) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout.load(Ordering::Relaxed))
     }
 
     /// The id of the session, as servers write it.
@@ -228,8 +255,10 @@ impl Tether {
         let place = self.place.send_replace(Place::Over);
         self.session.end();
         if let Place::On(connection) = place {
-            // If nobody answers, the server ends it after its time-out.
-            let _ = connection.ask(vec![Request::Close]).await;
+            if self.session.may_end(self.clock.now()) {
+                // If nobody answers, the server ends it after its time-out.
+                let _ = connection.ask(vec![Request::Close]).await;
+            }
             connection.cut();
         }
     }
@@ -240,59 +269,66 @@ struct Keeper {
     terms: Arc<Terms>,
     session: Arc<Session>,
     greeting: Greeting,
-    timeout: Duration,
+    timeout: Arc<AtomicU64>,
     lag: Duration,
-    gap: Duration,
     place: Arc<watch::Sender<Place>>,
 }
 
 impl Keeper {
-    async fn keep(self, mut connection: Connection) {
+    async fn keep(self, (mut connection, mut pace): (Connection, Pace)) {
         loop {
-            self.attend(&connection).await;
+            self.attend(&connection, pace).await;
             connection.cut();
             self.place.send_replace(Place::Off(None));
             self.terms.moods.set(self.session.id(), false);
             match self.attach().await {
-                Some(met) => connection = self.settle(met),
+                Some(met) => (connection, pace) = self.settle(met),
                 None => break,
             }
+            // That a server knows us says nothing about the others.
+            connection.ask_for_proof();
         }
         self.session.end();
         self.place.send_replace(Place::Over);
         self.terms.moods.over(self.session.id());
     }
 
-    /// Takes a server that knows our session.
-    fn settle(&self, met: Met) -> Connection {
+    /// Takes a server that knows our session. Its limits count from now on: they
+    /// may be others than those of the server before, or than they were.
+    fn settle(&self, met: Met) -> (Connection, Pace) {
         self.terms.wall.forget();
-        let pulse = Pulse::new(&self.session, self.lag, self.gap, met.sent_at);
+        let pace = Pace::new(met.timeout(), self.session.delay(), self.lag);
+        self.session.retime(pace.ttl(), met.sent_at);
+        let millis = u64::try_from(met.timeout().as_millis()).unwrap_or(u64::MAX);
+        self.timeout.store(millis, Ordering::Relaxed);
+        let pulse = Pulse::new(&self.session, pace.lag, pace.gap, met.sent_at);
         let Terms { clock, home, newest, settings, .. } = &*self.terms;
         let connection =
             Connection::start(met.stream, pulse, newest, clock, settings.timeout, home);
         self.place.send_replace(Place::On(connection.clone()));
         self.terms.moods.set(self.session.id(), true);
-        connection
+        (connection, pace)
     }
 
     /// Shows signs of life until the connection ends, or the server owes us an
     /// answer for too long.
-    async fn attend(&self, connection: &Connection) {
+    async fn attend(&self, connection: &Connection, pace: Pace) {
         let clock = &self.terms.clock;
         let mut asked = self.session.proven();
+        let start = clock.now();
         loop {
             let now = clock.now();
-            if connection.owed_since().is_some_and(|since| now.since(since) > self.timeout / 2) {
+            if connection.owed_since().is_some_and(|since| now.since(since) > pace.span / 2) {
                 return;
             }
-            // It answers pings, and brings no word of the leader.
-            if now.since(self.session.proven()) > self.timeout {
+            // It answers pings, and brings no word of the others.
+            if now.since(self.session.proven().max(start)) > pace.span {
                 return;
             }
             // A little early, since timers are late.
-            let next = connection.ping(self.gap * 3 / 4);
+            let next = connection.ping(pace.gap * 3 / 4);
             asked = asked.max(self.session.proven());
-            if now.since(asked) >= self.timeout / 3 {
+            if now.since(asked) >= pace.span / 3 {
                 connection.ask_for_proof();
                 asked = now;
             }

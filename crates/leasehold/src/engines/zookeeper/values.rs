@@ -13,6 +13,7 @@ use super::stored::{GRACE_MILLIS, Stored, mark, packed, stamped};
 use super::tether::Tether;
 use super::wall::millis;
 use super::wire::{Body, Code, Node, Request};
+use crate::clock::Moment;
 use crate::engines::consensus::{If, Life, Scan, Value};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -42,8 +43,9 @@ impl Client {
 
     /// What of the node counts that was looked at.
     pub(super) async fn read(&self, path: &str, answer: Answer) -> Result<Option<Value>> {
+        let asked_at = answer.asked_at;
         let stored = data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat));
-        self.there(path, stored).await
+        self.there(path, stored, asked_at).await
     }
 
     /// What lies in a node.
@@ -53,13 +55,19 @@ impl Client {
         Ok(found.map(|(bytes, stat)| Stored::read(bytes, stat)))
     }
 
-    /// What of it counts. Whoever meets what does not clears it away.
-    pub(super) async fn there(&self, path: &str, stored: Option<Stored>) -> Result<Option<Value>> {
+    /// What of it counts, by the time when it was asked for: it may have got more
+    /// time since then. Whoever meets what does not count clears it away.
+    async fn there(
+        &self,
+        path: &str,
+        stored: Option<Stored>,
+        asked_at: Moment,
+    ) -> Result<Option<Value>> {
         let Some(stored) = stored else { return Ok(None) };
         if !stored.is_timed() && !stored.is_mark() {
             return Ok(Some(stored.value()));
         }
-        let now = self.wall_clock().await?;
+        let now = self.wall_clock_at(asked_at).await?;
         if stored.is_there(now) {
             return Ok(Some(stored.value()));
         }
@@ -94,8 +102,12 @@ impl Client {
 
     /// The leader's clock, in milliseconds since 1970.
     pub(super) async fn wall_clock(&self) -> Result<i64> {
-        let now = self.terms.clock.now();
-        if let Some(shown) = self.terms.wall.shows(now) {
+        self.wall_clock_at(self.terms.clock.now()).await
+    }
+
+    /// What it showed at a moment just before, or less.
+    async fn wall_clock_at(&self, moment: Moment) -> Result<i64> {
+        if let Some(shown) = self.terms.wall.shows(moment) {
             return Ok(shown);
         }
         let path = self.layout.clock();
@@ -104,8 +116,8 @@ impl Client {
             let write = Request::SetData { path: path.clone(), data: vec![], version: -1 };
             match only(ask(&tether, vec![write]).await?)?.result {
                 Ok(Body::Known(stat)) => {
-                    self.terms.wall.learn(now, stat.changed_at);
-                    return Ok(stat.changed_at);
+                    self.terms.wall.learn(self.terms.clock.now(), stat.changed_at);
+                    return Ok(self.terms.wall.shows(moment).unwrap_or(stat.changed_at));
                 }
                 Err(Code::NO_NODE) => self.make_above(&tether, &format!("{path}/")).await?,
                 Ok(_) => return Err(fault::misfit()),
@@ -194,8 +206,9 @@ impl Client {
 
     /// What lies in a node, and what of it counts.
     async fn seen(&self, path: &str) -> Result<(Option<Stored>, Option<Value>)> {
+        let asked_at = self.terms.clock.now();
         let found = self.stored(path).await?;
-        let alive = self.there(path, found.clone()).await?;
+        let alive = self.there(path, found.clone(), asked_at).await?;
         Ok((found, alive))
     }
 
@@ -248,9 +261,9 @@ impl Client {
         let version = match condition {
             If::Stamp(stamp) => Some(stamped(stamp).0),
             If::Any | If::Absent => {
-                let found = self.stored(path).await?;
+                let (found, alive) = self.seen(path).await?;
                 let version = found.as_ref().map(|found| found.stat.version);
-                let alive = self.there(path, found).await?.is_some();
+                let alive = alive.is_some();
                 if alive && condition == If::Absent {
                     return Ok(None);
                 }
@@ -280,9 +293,8 @@ impl Client {
         let last = steps.len() - 1;
         let alone = last == 0 && !guarded;
         let request = if alone { steps.remove(0) } else { Request::Multi(steps) };
-        let sent_at = self.terms.clock.now();
         let answer = only(ask(tether, vec![request]).await?)?;
-        self.learn_clock(sent_at, &answer);
+        self.learn_clock(&answer);
         let zxid = answer.zxid;
         match failure(answer)? {
             None => Ok(Written::Done(version(zxid))),
@@ -295,9 +307,9 @@ impl Client {
         }
     }
 
-    fn learn_clock(&self, sent_at: crate::clock::Moment, answer: &Answer) {
+    fn learn_clock(&self, answer: &Answer) {
         if let Ok(Body::Known(stat) | Body::Made(_, stat)) = &answer.result {
-            self.terms.wall.learn(sent_at, stat.changed_at);
+            self.terms.wall.learn(self.terms.clock.now(), stat.changed_at);
         }
     }
 

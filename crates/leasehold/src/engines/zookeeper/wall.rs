@@ -19,7 +19,8 @@ struct Reading {
 }
 
 impl Wall {
-    /// The leader's clock showed `millis` when what was sent at `at` was written.
+    /// The leader's clock showed `millis` when something was written whose answer
+    /// came at `at`: so at that moment it does not show less.
     pub(super) fn learn(&self, at: Moment, millis: i64) {
         let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *reading = Some(Reading { at, millis });
@@ -30,11 +31,14 @@ impl Wall {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Milliseconds since 1970, if it is known.
-    pub(super) fn shows(&self, now: Moment) -> Option<i64> {
+    /// Milliseconds since 1970, or less, if it is known. The moment may be one
+    /// before the reading.
+    pub(super) fn shows(&self, moment: Moment) -> Option<i64> {
         let reading = (*self.0.lock().unwrap_or_else(PoisonError::into_inner))?;
-        let since = now.since(reading.at);
-        (since < FRESH).then(|| reading.millis.saturating_add(millis(since)))
+        let since = moment.since(reading.at);
+        let ahead = reading.at.since(moment);
+        let shown = reading.millis.saturating_add(millis(since)).saturating_sub(millis(ahead));
+        (since < FRESH).then_some(shown)
     }
 }
 
@@ -53,6 +57,8 @@ mod tests {
         wall.learn(start, 1000);
         assert_eq!(wall.shows(start.after(Duration::from_secs(5))), Some(6000));
         assert_eq!(wall.shows(start.after(FRESH)), None);
+        wall.learn(start.after(Duration::from_secs(2)), 3000);
+        assert_eq!(wall.shows(start), Some(1000), "by the time when it was asked for");
         wall.forget();
         assert_eq!(wall.shows(start), None);
     }

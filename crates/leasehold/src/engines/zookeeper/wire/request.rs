@@ -96,7 +96,8 @@ pub(in super::super) enum Request {
         path: String,
         watch: bool,
     },
-    /// Answered once all that was decided before has reached the server.
+    /// Answered once all that was decided before has reached the server, as far
+    /// as its leader knows.
     Sync,
     Multi(Vec<Self>),
     /// Tells of all changes at a path and below, until the connection ends.
@@ -109,6 +110,11 @@ pub(in super::super) enum Request {
 }
 
 impl Request {
+    /// Changes nothing, and is answered like a change: once a majority has it.
+    pub(in super::super) fn proof() -> Self {
+        Self::Multi(vec![Self::Check { path: "/".into() }])
+    }
+
     /// The frame that carries it.
     pub(in super::super) fn frame(&self, xid: i32) -> Vec<u8> {
         let mut pen = Pen::new();
@@ -135,7 +141,7 @@ impl Request {
         }
     }
 
-    /// Whether it changes anything.
+    /// Whether it changes anything, so that a majority has to agree.
     pub(in super::super) const fn writes(&self) -> bool {
         matches!(
             self,
