@@ -8,6 +8,9 @@
 pub enum Mutant {
     /// A pushed grant is believed although the ticket has a later place.
     StaleHandOver,
+    /// C1: the clean-up of a failed round removes the grant of the next one,
+    /// because the rounds of a ticket have one id on the nodes.
+    StaleCleanUp,
 }
 
 /// Whether this fault is put back on this thread.
