@@ -67,7 +67,7 @@ impl Acquire {
             Answer::Busy { holder, recheck_in, .. } => {
                 let outlook = outlook(ledger, page, self.ticket(), now.after(recheck_in))?;
                 self.seat.iter_mut().for_each(|(_, seen)| *seen = Some(outlook.clone()));
-                let place = left.map(|left| Place::new(left, now));
+                let place = left.map(|left| Place::new(left, now).above(outlook.floor));
                 Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
             }
             refused => Ok(refused.into_verdict(now)?),
@@ -139,5 +139,6 @@ pub(in super::super) fn outlook(
             blockers.push(client);
         }
     }
-    Ok(Outlook { look_at, blockers })
+    let floor = ledger.newest(page.name.namespace())?;
+    Ok(Outlook { look_at, blockers, floor })
 }
