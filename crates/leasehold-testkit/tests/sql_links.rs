@@ -192,6 +192,48 @@ async fn two_servers_that_take_writes_are_noticed() -> Checked {
     Ok(())
 }
 
+/// P13: each copies the other, and both take writes. Whoever reaches the one does
+/// not see whom the other has let in.
+#[tokio::test]
+async fn two_servers_that_copy_each_other_are_refused() -> Checked {
+    let pair = Pair::mariadb()?;
+    pair.primary.sql(&format!(
+        "SET GLOBAL gtid_slave_pos = @@gtid_binlog_pos; \
+         CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {}, MASTER_USER = 'root', \
+         MASTER_USE_GTID = slave_pos; START SLAVE",
+        pair.copy.port()
+    ))?;
+    works(&open(&pair.url()).await?, "a").await?;
+    pair.copy.sql("SET GLOBAL read_only = OFF")?;
+    let error = open(&pair.url()).await.expect_err("two clients could hold one name");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    for word in [&pair.primary.addr().to_string(), &pair.copy.addr().to_string(), "read-only"] {
+        assert!(error.to_string().contains(word), "{word}: {error}");
+    }
+    let allowed = open(&with(&pair.url(), "rivals=allow")).await?;
+    let found = allowed.examine().await?;
+    let danger = |it: &&Finding| it.severity == Severity::Danger;
+    assert!(
+        found.iter().filter(danger).any(|it| it.message.contains("more than one server")),
+        "{found:?}"
+    );
+    works(&allowed, "b").await?;
+    pair.copy.sql("SET GLOBAL read_only = ON")?;
+    works(&open(&pair.url()).await?, "c").await?;
+    Ok(())
+}
+
+/// Two names for one server are no two servers.
+#[tokio::test]
+async fn one_server_may_be_named_twice() -> Checked {
+    for server in [Server::postgres()?, Server::mariadb()?] {
+        let (addr, port) = (server.addr().to_string(), server.port());
+        let twice = server.url().replace(&addr, &format!("{addr},localhost:{port}"));
+        works(&open(&twice).await?, "a").await?;
+    }
+    Ok(())
+}
+
 /// What is not on the standby is not told to have happened.
 #[tokio::test]
 async fn a_synchronous_standby_is_waited_for() -> Checked {

@@ -11,12 +11,14 @@
 //! | P3 | a pooler gives one session to many | `links`, `strategies/advisory` |
 //! | P4 | a lock leaks into a pool | `strategies/advisory`, `engine/link/tests` |
 //! | P5 | more wait than there are connections | `crowd`, `strategies/advisory` |
-//! | P6 | the holder is silent: stopped, or behind a black hole | `death`, `links` |
+//! | P6 | the holder is silent: stopped, or behind a black hole | `death`, `links`, `strategies/advisory` |
 //! | P7 | a wait is cancelled as it is granted | `strategies/advisory` |
 //! | P8 | another server takes over | `failover`, `links` |
+//! | P13 | two servers take writes | `links` |
 //! | P9 | two names with one key | `sessions` |
 //! | P10 | the server has no room for more locks | `sessions` |
 //! | P11 | a broken connection is used again | `storm`, `strategies/advisory` |
+//! | P12 | a check of a connection is refused | `strategies/advisory` |
 //! | Y1, Y2 | names too long; names without case | `strategies/advisory` |
 //! | Y3 | `GET_LOCK` says neither yes nor no | `sessions` |
 //! | Y4 | a server too old | `engine/checkup` |
@@ -30,6 +32,7 @@
 //! | T4 | sessions of different time zones | `zones` |
 //! | T5 | time stands still in a transaction or a statement | `zones` |
 //! | T6 | the server's clock steps amid a contest | `clock` |
+//! | T7 | a read stalls after it has looked | `stall` |
 
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
@@ -40,6 +43,7 @@ mod death;
 mod failover;
 mod names;
 mod sessions;
+mod stall;
 mod storm;
 mod zones;
 

@@ -6,8 +6,10 @@
 //! | P1, Y8 | the session of a holder is ended |
 //! | P4 | a lock leaks into a pool: by drop, cancel or error |
 //! | P5 | more are wanted than there are connections |
+//! | P6 | the holder is silent, and its connection is not closed |
 //! | P7 | a wait is cancelled as it is granted |
 //! | P11 | a broken connection is used again |
+//! | P12 | a check of a connection is refused |
 //! | Y1, Y2 | names too long for the server; names without case |
 //! | Y5 | locks of a server, not of a database |
 
@@ -18,6 +20,7 @@ use leasehold::sql::Dialect;
 use leasehold::{ErrorKind, Locks};
 
 use leasehold_testkit::Server;
+use leasehold_testkit::proxy::{Fault, FaultProxy};
 use leasehold_testkit::server::Plan;
 
 use crate::{BOUND, Checked, Database, LONG, until};
@@ -167,6 +170,60 @@ async fn a_holder_whose_session_is_ended_is_told_and_a_waiter_gets_in() -> Check
         tokio::time::timeout(BOUND, beside.lost()).await?;
         waiter.await??.check()?;
     }
+    Ok(())
+}
+
+/// Stops every look at whether a holder's connection stands, for a while. How
+/// many were stopped.
+async fn stop_checks(db: &Database) -> Checked<i64> {
+    let stopped = db
+        .run(
+            "DO $$ BEGIN FOR i IN 1..60000 LOOP PERFORM pg_cancel_backend(pid) \
+             FROM pg_stat_activity WHERE application_name = 'leasehold' AND state = 'active' \
+             AND query = 'SELECT 1'; PERFORM pg_stat_clear_snapshot(); END LOOP; END $$",
+        )
+        .await;
+    stopped?;
+    Ok(db.server.log_text().matches("canceling statement due to user request").count() as i64)
+}
+
+/// P12: the server stops the statement that asks whether a connection stands. It
+/// has answered, so the connection stands, and the lock is held.
+#[tokio::test]
+async fn a_check_that_is_refused_leaves_no_lock_without_a_guard() -> Checked {
+    let db = Database::postgres()?;
+    let (one, two) = (db.advisory().await?, db.advisory().await?);
+    let guard = one.mutex("n").ttl(Duration::from_millis(300)).lock().await?;
+    let mut stopped = 0;
+    for _ in 0..20 {
+        stopped = stop_checks(&db).await?;
+        if stopped > 0 {
+            break;
+        }
+    }
+    assert!(stopped > 0, "the fault did not bite");
+    if guard.check().is_ok() {
+        assert!(two.mutex("n").try_lock().await?.is_none(), "two hold it");
+    }
+    drop(guard);
+    two.mutex("n").lock().within(BOUND).await?.release().await?;
+    Ok(())
+}
+
+/// P6: the holder's machine vanishes, and nothing tells the server. It asks, or
+/// has been told when to stop waiting.
+#[tokio::test]
+async fn the_lock_of_a_client_that_vanished_is_free_before_long() -> Checked {
+    let db = Database::mariadb()?;
+    let addr = db.server.addr();
+    let proxy = tokio::task::spawn_blocking(move || FaultProxy::to(addr)).await??;
+    let url = format!("{}?{ADVISORY}&timeout=500ms", db.server.url_via(proxy.addr()));
+    let (one, two) = (leasehold::open(url).await?, db.advisory().await?);
+    let guard = one.mutex("n").ttl(Duration::from_secs(3)).lock().await?;
+    proxy.set_both(Fault::BlackHole);
+    tokio::time::timeout(BOUND, guard.lost()).await?;
+    assert!(two.mutex("n").try_lock().await?.is_none(), "the fault did not bite");
+    two.mutex("n").lock().within(BOUND).await?.release().await?;
     Ok(())
 }
 

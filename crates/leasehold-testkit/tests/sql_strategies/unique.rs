@@ -134,3 +134,45 @@ async fn a_table_that_is_not_fit_is_refused_with_what_to_do() -> Checked {
     }
     Ok(())
 }
+
+/// What doctor says of scans.
+async fn scans(locks: &Locks) -> Checked<Vec<String>> {
+    let found = locks.examine().await?.into_iter().map(|finding| finding.message);
+    Ok(found.filter(|message| message.contains("reads all of")).collect())
+}
+
+/// A server that finds no index reads every row, and one family locks them all.
+#[tokio::test]
+async fn doctor_tells_of_a_table_that_is_read_as_a_whole() -> Checked {
+    for db in Database::both()? {
+        db.with_jobs().await?;
+        let locks = db.open(FULL).await?;
+        locks.mutex("a").lock().await?.release().await?;
+        assert!(scans(&locks).await?.is_empty(), "there is an index");
+        db.run(match db.dialect {
+            Dialect::Postgres => "ALTER TABLE jobs DROP CONSTRAINT jobs_job_key",
+            _ => "ALTER TABLE jobs DROP INDEX job",
+        })
+        .await?;
+        let told = scans(&locks).await?;
+        assert!(told.iter().any(|message| message.starts_with("jobs.job ")), "{told:?}");
+        let locked = told.iter().any(|message| message.contains("locks every row"));
+        assert_eq!(locked, db.dialect == Dialect::Mysql, "{told:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn doctor_looks_at_the_names_that_transactions_lock() -> Checked {
+    for db in Database::both()? {
+        let locks = leasehold::open(db.url("")).await?;
+        let table = leasehold::sql::NameTable::new("leasehold_name_locks")?;
+        db.run(table.schema(db.dialect).trim_end_matches(";\n")).await?;
+        assert!(scans(&locks).await?.is_empty(), "it has a key");
+        db.run("DROP TABLE leasehold_name_locks").await?;
+        db.run("CREATE TABLE leasehold_name_locks (name VARCHAR(255))").await?;
+        let told = scans(&locks).await?;
+        assert!(told.iter().any(|it| it.starts_with("leasehold_name_locks.name ")), "{told:?}");
+    }
+    Ok(())
+}

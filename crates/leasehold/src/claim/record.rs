@@ -78,20 +78,34 @@ pub struct Store {
     /// It is only ever looked up by its name: an engine may leave it out of
     /// lists, and tell no watcher of it. Only for values that have a `ttl`.
     pub unlisted: bool,
+    /// Somebody acts on it who may not act twice: an engine that does not wait
+    /// for its disk waits for this one.
+    pub lasting: bool,
 }
 
 impl Store {
     /// Writes `value`, whatever is there.
     #[must_use]
     pub const fn put(name: Name, value: Vec<u8>) -> Self {
-        let value = Some(value);
-        Self { name, expect: Expect::Any, value, ttl: None, bound_to: None, unlisted: false }
+        Self::new(name, Some(value))
     }
 
     /// Deletes whatever is there.
     #[must_use]
     pub const fn delete(name: Name) -> Self {
-        Self { name, expect: Expect::Any, value: None, ttl: None, bound_to: None, unlisted: false }
+        Self::new(name, None)
+    }
+
+    const fn new(name: Name, value: Option<Vec<u8>>) -> Self {
+        let (expect, ttl, bound_to) = (Expect::Any, None, None);
+        Self { name, expect, value, ttl, bound_to, unlisted: false, lasting: false }
+    }
+
+    /// The same write, which has to outlive the power of the engine's machine.
+    #[must_use]
+    pub const fn lasting(mut self) -> Self {
+        self.lasting = true;
+        self
     }
 
     /// The same write, if this is what is there.

@@ -57,6 +57,7 @@ const SERVER_OPTIONS: &[&str] = &[
     "cert",
     "cert_key",
     "pooler",
+    "rivals",
     "schema",
     "prefix",
     "wake",

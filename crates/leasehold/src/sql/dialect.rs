@@ -57,6 +57,32 @@ impl Dialect {
     }
 }
 
+/// A name made of two others, short enough for every server. One that is cut, or
+/// could have been made of two others, says by a number which it is: two that
+/// were called the same would be one.
+pub(super) fn compound(prefix: &str, one: &str, other: &str) -> String {
+    let whole = format!("{prefix}{one}_{other}");
+    let clear = !one.contains('_') && !other.contains('_');
+    if clear { short(whole) } else { numbered(&whole, &format!("{one}.{other}")) }
+}
+
+/// A name that is short enough for every server, and not that of another.
+pub(super) fn short(name: String) -> String {
+    if name.len() <= LONGEST { name } else { numbered(&name, &name) }
+}
+
+fn numbered(name: &str, of: &str) -> String {
+    let head: String = name.chars().take(LONGEST - 17).collect();
+    format!("{head}_{:016x}", digest(of))
+}
+
+/// FNV-1a: the same everywhere and for ever.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
 /// Not repeated as it is: it may be anything.
 fn refused(name: &str) -> Error {
     let head: String = name.chars().take(40).collect();
@@ -81,5 +107,15 @@ mod tests {
             }
         }
         assert!(Dialect::Sqlite.column("a.b").is_err());
+    }
+
+    #[test]
+    fn no_two_compounds_are_called_the_same() {
+        assert_eq!(compound("x_", "goods", "version"), "x_goods_version");
+        assert_ne!(compound("x_", "a_b", "c"), compound("x_", "a", "b_c"));
+        let long =
+            |end: &str| compound("leasehold_guard_", &format!("{}{end}", "t".repeat(62)), "n");
+        assert_ne!(long("1"), long("2"));
+        assert!(Dialect::Postgres.column(&long("1")).is_ok());
     }
 }

@@ -1,6 +1,6 @@
 //! Triggers that refuse late writers, whoever they are.
 
-use super::dialect::Dialect;
+use super::dialect::{Dialect, compound};
 use super::fault::{LATE, REFUSED};
 use crate::error::Result;
 
@@ -35,7 +35,7 @@ pub enum Rule {
 /// `Invalid` for a name that is none.
 pub fn guard(dialect: Dialect, table: &str, column: &str, rule: Rule) -> Result<String> {
     let bare = table.rsplit('.').next().unwrap_or(table);
-    let trigger = name(bare, column);
+    let trigger = compound("leasehold_guard_", bare, column);
     let (at, number) = (dialect.table(table)?, dialect.column(column)?);
     let in_schema = table.split_once('.').map_or(String::new(), |(schema, _)| format!("{schema}."));
     let quoted = dialect.table(&format!("{in_schema}{trigger}"))?;
@@ -55,12 +55,6 @@ pub fn guard(dialect: Dialect, table: &str, column: &str, rule: Rule) -> Result<
     })
 }
 
-/// Short enough for every server.
-fn name(table: &str, column: &str) -> String {
-    let name = format!("leasehold_guard_{table}_{column}");
-    name.chars().take(63).collect()
-}
-
 /// True for a writer that has to be refused, also where a number is missing.
 fn late(dialect: Dialect, number: &str, rule: Rule) -> String {
     let fine = match rule {
@@ -73,6 +67,8 @@ fn late(dialect: Dialect, number: &str, rule: Rule) -> String {
     }
 }
 
+/// In place of one that is there, in one statement: at no moment there is none.
+/// PostgreSQL has a word for that only since 14.
 fn postgres(function: &str, trigger: &str, table: &str, late: &str, why: &str) -> String {
     format!(
         "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $guard$\n\
@@ -83,8 +79,13 @@ fn postgres(function: &str, trigger: &str, table: &str, late: &str, why: &str) -
              RETURN NEW;\n\
          END\n\
          $guard$;\n\
-         CREATE OR REPLACE TRIGGER {trigger} BEFORE UPDATE ON {table}\n    \
-             FOR EACH ROW EXECUTE FUNCTION {function}();\n"
+         DO $guard$\n\
+         BEGIN\n    \
+             DROP TRIGGER IF EXISTS {trigger} ON {table};\n    \
+             CREATE TRIGGER {trigger} BEFORE UPDATE ON {table}\n        \
+                 FOR EACH ROW EXECUTE FUNCTION {function}();\n\
+         END\n\
+         $guard$;\n"
     )
 }
 

@@ -12,6 +12,7 @@
 //! | keep others away from a *name* until you commit | [`lock_in`] |
 //! | do work once for each key, with its record in the same transaction | `OnceTable` |
 //! | refuse writers that do not use this library | [`guard`] |
+//! | see whether a table is fit for all this | [`examine`](fn@examine) |
 //!
 //! They are texts: give them to sqlx, diesel, sea-orm or a driver of your choice,
 //! and no driver of ours is needed. What a server answers is turned into an
@@ -42,6 +43,7 @@ mod names;
 mod once;
 #[cfg(all(feature = "once", feature = "postgres"))]
 mod phrases;
+pub(crate) mod plan;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod row;
@@ -54,11 +56,14 @@ mod whole;
 pub use dialect::Dialect;
 pub use fault::error;
 pub use guard::{Rule, guard};
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) use names::TABLE as LOCK_IN;
 pub use names::{NameTable, lock_in};
 #[cfg(feature = "once")]
 pub use once::OnceTable;
 #[cfg(feature = "once")]
 pub(crate) use once::{Before, Claimed};
+pub use plan::examine;
 pub use row::{Wait, lock_row, wait_limit};
 pub use statement::Statement;
 pub use transaction::{Answer, Transaction};

@@ -5,11 +5,12 @@ use std::time::Duration;
 use super::dialect::Dialect;
 use super::row::{Wait, wait_limit};
 use super::transaction::Transaction;
+use crate::engine::Finding;
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
 /// The table that [`lock_in`] uses.
-const TABLE: &str = "leasehold_name_locks";
+pub(crate) const TABLE: &str = "leasehold_name_locks";
 /// A wait that is none: what MariaDB takes for zero, MySQL for a second.
 const NONE: Duration = Duration::ZERO;
 /// How often a row may vanish under our hands before we say so.
@@ -110,6 +111,16 @@ impl NameTable {
                 "SQLite has no row locks; begin the transaction with BEGIN IMMEDIATE",
             )),
         }
+    }
+
+    /// Looks whether the server finds a name by its key, as
+    /// [`examine`](fn@super::examine) does.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if there is no such table.
+    pub async fn examine(&self, transaction: &mut impl Transaction) -> Result<Option<Finding>> {
+        super::plan::examine(transaction, &self.0, "name").await
     }
 
     /// Checked when it was made.

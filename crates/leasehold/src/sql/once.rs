@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::dialect::Dialect;
+use super::dialect::{Dialect, short};
 use super::transaction::Transaction;
 use crate::claim::LeaseId;
 use crate::error::{Error, ErrorKind, Result};
@@ -205,8 +205,7 @@ impl OnceTable {
 
     fn index(&self, dialect: Dialect) -> String {
         let bare = self.0.rsplit('.').next().unwrap_or(&self.0);
-        let name: String = format!("{bare}_until").chars().take(63).collect();
-        dialect.column(&name).unwrap_or_default()
+        dialect.column(&short(format!("{bare}_until"))).unwrap_or_default()
     }
 
     /// Checked when it was made.
@@ -222,11 +221,12 @@ impl OnceTable {
     }
 }
 
-/// The server's clock, in milliseconds.
+/// The server's clock, in milliseconds. MySQL's as the statement began: what it
+/// reads later comes in the zone of the session, where an hour may come twice.
 pub(super) const fn now(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Postgres => "(extract(epoch from clock_timestamp()) * 1000)::bigint",
-        _ => "CAST(UNIX_TIMESTAMP(SYSDATE(3)) * 1000 AS SIGNED)",
+        _ => "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000)",
     }
 }
 

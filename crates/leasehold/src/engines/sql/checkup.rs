@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::link::{Dialect, Link};
+use super::plans;
 use crate::engine::profile::Survives;
 use crate::engine::{Finding, Severity};
 use crate::engines::tempo::Tempo;
@@ -43,6 +44,7 @@ pub(super) async fn examine(link: &Link) -> Result<Vec<Finding>> {
     let facts = facts(link).await?;
     let mut findings = between(link);
     findings.extend(judge(link.dialect(), &facts));
+    findings.extend(plans::examine_names(link).await?);
     findings.extend(tempo(link).await?);
     Ok(findings)
 }

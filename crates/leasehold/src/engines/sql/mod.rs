@@ -9,6 +9,8 @@ mod advisory;
 mod checkup;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod link;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod plans;
 #[cfg(all(test, any(feature = "postgres", feature = "mysql")))]
 mod server;
 #[cfg(feature = "sqlite")]

@@ -138,7 +138,7 @@ impl Mark {
         until: u64,
     ) -> Result<Result<(), Record>> {
         let value = format!("{until} {}", self.fence).into_bytes();
-        let store = Store::put(self.name.clone(), value).expecting(expect);
+        let store = Store::put(self.name.clone(), value).expecting(expect).lasting();
         match records(core)?.store(store).await? {
             Ok(version) => {
                 (self.version, self.until) = (Some(version), until);

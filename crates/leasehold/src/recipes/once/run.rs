@@ -102,7 +102,8 @@ impl<'a> Run<'a> {
     }
 
     async fn mark_over(&self, seen: Expect) -> Result<Result<u64, Option<Record>>> {
-        let store = self.store_of(&self.entry(State::Started, Vec::new())).expecting(seen);
+        let mark = self.store_of(&self.entry(State::Started, Vec::new()));
+        let store = mark.expecting(seen).lasting();
         let locks = &self.once.asker.locks;
         locks.at_home(locks.shelf()?.store(store)).await
     }

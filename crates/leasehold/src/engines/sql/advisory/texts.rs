@@ -24,6 +24,9 @@ pub(super) struct Texts {
     pub(super) look: String,
     /// Whether a connection answers.
     pub(super) check: &'static str,
+    /// Where the server ends sessions that rest: says for how many seconds ours
+    /// may. On the others the system notices that a client has vanished.
+    pub(super) spare: Option<&'static str>,
 }
 
 /// The key of a lock; a database has its own.
@@ -68,6 +71,7 @@ impl Texts {
                  ORDER BY l.waitstart NULLS FIRST"
             ),
             check: "SELECT 1",
+            spare: None,
         }
     }
 
@@ -87,6 +91,7 @@ impl Texts {
                  WHERE id IS NOT NULL"
             ),
             check: "SELECT 1",
+            spare: Some("SET SESSION wait_timeout ="),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What is done with a lock.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::link::{Reply, Value};
 use super::Inner;
@@ -15,8 +16,8 @@ use crate::engine::{Event, Evicted, Eviction, Held, Loss, Queued, Status, Target
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
-/// A connection that was asked, and when it was if it has answered.
-type Asked = (Arc<Post>, Option<Moment>);
+/// The connections that were asked, and when those were that have answered.
+type Asked = Vec<(Arc<Post>, Result<Moment>)>;
 
 impl Inner {
     pub(super) async fn acquire(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
@@ -36,6 +37,7 @@ impl Inner {
     /// A lock that is ours already: has come to a waiter, or was granted to a
     /// claim whose answer got lost.
     async fn again(&self, claim: &Claim, hold: &Hold) -> Result<Verdict> {
+        self.spare(&hold.post, claim.ttl).await?;
         let reply = hold.post.run(&self.texts.fence, Vec::new()).await?;
         let drawn = number(&reply)?.unwrap_or_default();
         let fence = hold.fence.unwrap_or(drawn);
@@ -72,12 +74,34 @@ impl Inner {
     async fn take_on_front(self: &Arc<Self>, claim: &Claim) -> Result<Option<Grant>> {
         let (id, name) = (claim.ticket.id, &claim.ticket.name);
         let post = self.front().await?;
-        let reply = post.run(&self.texts.take, vec![self.key(name)]).await?;
+        self.spare(&post, claim.ttl).await?;
+        let reply = match post.run(&self.texts.take, vec![self.key(name)]).await {
+            Ok(reply) => reply,
+            Err(error) => return Err(self.forgo(&post, name, error).await),
+        };
         let Some(fence) = self.taken(&reply)? else { return Ok(None) };
         let label = claim.owner.label().into();
         let hold = Hold { name: name.clone(), label, post, fence: Some(fence) };
         self.desk.put(id, Entry::Held(hold));
         Ok(Some(Grant::new(fence, claim.ttl, reply.sent_at)))
+    }
+
+    /// A try that was stopped on its way back has the lock all the same: it is a
+    /// session's, and no transaction takes it back.
+    async fn forgo(&self, post: &Post, name: &Name, error: Error) -> Error {
+        if post.run(&self.texts.release, vec![self.key(name)]).await.is_err() {
+            post.close().await;
+        }
+        error
+    }
+
+    /// Has the server spare a connection that rests for longer than any guard on
+    /// it believes.
+    async fn spare(&self, post: &Post, ttl: Duration) -> Result<()> {
+        match self.texts.spare {
+            Some(text) => post.spare(text, ttl).await,
+            None => Ok(()),
+        }
     }
 
     /// What a try answered. MySQL says nothing at all when it could not try.
@@ -108,30 +132,35 @@ impl Inner {
 
     /// Asks every connection once.
     pub(super) async fn renew(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
-        let mut asked = Vec::new();
+        let mut asked = Asked::new();
         let mut answers = Vec::with_capacity(tickets.len());
         for Refresh { ticket, ttl, .. } in tickets {
             answers.push(match self.desk.get(ticket.id) {
                 None => Renewal::Gone,
                 Some(Entry::Waiting(_)) => Renewal::Queued(Place::new(ttl, self.clock.now())),
-                Some(Entry::Held(hold)) => match self.answers(&hold.post, &mut asked).await {
-                    Some(sent_at) => Renewal::Held { ttl, sent_at },
-                    None => Renewal::Gone,
-                },
+                Some(Entry::Held(hold)) => self.answers(&hold.post, ttl, &mut asked).await,
             });
         }
         answers
     }
 
-    /// When a connection was last asked and answered; one that does not answer
-    /// is given up, and its locks with it.
-    async fn answers(&self, post: &Arc<Post>, asked: &mut Vec<Asked>) -> Option<Moment> {
-        if let Some((_, answer)) = asked.iter().find(|(known, _)| known.same(post)) {
-            return *answer;
+    /// What a connection says. One that does not answer is given up, and its
+    /// locks with it; one that refuses to answer still has them.
+    async fn answers(&self, post: &Arc<Post>, ttl: Duration, asked: &mut Asked) -> Renewal {
+        match self.ask_once(post, ttl, asked).await {
+            Ok(sent_at) => Renewal::Held { ttl, sent_at },
+            Err(_) if post.is_closed().await => Renewal::Gone,
+            Err(error) => Renewal::Unknown(error),
         }
-        let reply = post.run(self.texts.check, Vec::new()).await;
-        let answer = reply.ok().map(|it| it.sent_at);
-        asked.push((Arc::clone(post), answer));
+    }
+
+    async fn ask_once(&self, post: &Arc<Post>, ttl: Duration, asked: &mut Asked) -> Result<Moment> {
+        self.spare(post, ttl).await?;
+        if let Some((_, answer)) = asked.iter().find(|(known, _)| known.same(post)) {
+            return answer.clone();
+        }
+        let answer = post.run(self.texts.check, Vec::new()).await.map(|reply| reply.sent_at);
+        asked.push((Arc::clone(post), answer.clone()));
         answer
     }
 
@@ -157,10 +186,9 @@ impl Inner {
         let released = match unlocked.and_then(|reply| number(&reply)) {
             Ok(Some(1)) => Released::Released,
             Ok(_) => Released::AlreadyLost,
-            Err(_) => {
-                hold.post.close().await;
-                Released::AlreadyLost
-            }
+            // Refused by a connection that stands: it was ours until now.
+            Err(_) if hold.post.close().await => Released::Released,
+            Err(_) => Released::AlreadyLost,
         };
         if !self.is_front(&hold.post).await {
             hold.post.close().await;

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::address::Address;
+use super::fault::Fault;
 use super::notices::Ear;
 use super::settings::Settings;
 use super::wire::{Kind, Look, Wire};
@@ -146,7 +147,10 @@ impl Dialer {
         let mut found = Found::default();
         found.gather(&mut asked, |found| found.best.is_some()).await;
         within(&self.clock, GRACE, found.gather(&mut asked, |_| false)).await;
-        self.rivals.store(found.count > 1, Ordering::Relaxed);
+        self.rivals.store(found.has_rivals(), Ordering::Relaxed);
+        if let Some(twins) = found.twins().filter(|_| !self.settings.rivals) {
+            return Err(fault::rivals(&twins));
+        }
         let Some((_, wire, look)) = found.best else {
             return Err(found.worst.unwrap_or_else(fault::read_only));
         };
@@ -164,20 +168,20 @@ impl Dialer {
 #[derive(Default)]
 struct Found {
     best: Option<(usize, Wire, Look)>,
-    /// How many take writes.
-    count: usize,
+    /// Those that take writes: rank, which server it is, and how we call it.
+    writers: Vec<(i64, String, Address)>,
     worst: Option<Error>,
 }
 
 impl Found {
     async fn gather(
         &mut self,
-        asked: &mut JoinSet<(usize, Result<(Wire, Look)>)>,
+        asked: &mut JoinSet<(usize, Result<Reached>)>,
         enough: fn(&Self) -> bool,
     ) {
         while let Some(answer) = asked.join_next().await {
             match answer {
-                Ok((at, Ok((wire, look)))) => self.add(at, wire, look),
+                Ok((at, Ok(reached))) => self.add(at, reached),
                 Ok((_, Err(error))) => self.fail(error),
                 Err(cause) => self.fail(fault::away("a task ended").caused_by(cause)),
             }
@@ -187,8 +191,24 @@ impl Found {
         }
     }
 
-    fn add(&mut self, at: usize, wire: Wire, look: Look) {
-        self.count += 1;
+    /// Whether more than one server takes writes.
+    fn has_rivals(&self) -> bool {
+        self.writers.iter().any(|one| self.writers.iter().any(|other| one.1 != other.1))
+    }
+
+    /// The names of several that nothing tells apart: each client would choose
+    /// for itself.
+    fn twins(&self) -> Option<String> {
+        let rank = self.best.as_ref().map(|(_, _, look)| look.rank)?;
+        let best: Vec<_> = self.writers.iter().filter(|writer| writer.0 == rank).collect();
+        let apart = best.iter().any(|one| best.iter().any(|other| one.1 != other.1));
+        let mut names: Vec<_> = best.iter().map(|writer| writer.2.to_string()).collect();
+        names.sort();
+        apart.then(|| names.join(" and "))
+    }
+
+    fn add(&mut self, at: usize, (wire, look, place): Reached) {
+        self.writers.push((look.rank, place, wire.address().clone()));
         let beats =
             |(other, _, their): &(usize, Wire, Look)| (look.rank, *other) > (their.rank, at);
         if self.best.as_ref().is_none_or(beats) {
@@ -205,19 +225,25 @@ impl Found {
     }
 }
 
+/// A server that takes writes, and which one it is where there are others.
+type Reached = (Wire, Look, String);
+
 /// A connection to a server that takes writes.
 async fn reach(
     address: &Address,
     settings: &Settings,
     clock: &Clock,
     ear: Option<Ear>,
-) -> Result<(Wire, Look)> {
+) -> Result<Reached> {
     let wire = Wire::open(address, settings, clock, ear).await?;
-    let look = wire.look().await.map_err(|fault| before(fault.error).with("server", address))?;
+    let unsaid = |fault: Fault| before(fault.error).with("server", address);
+    let look = wire.look().await.map_err(unsaid)?;
     if look.read_only {
         return Err(fault::read_only().with("server", address));
     }
-    Ok((wire, look))
+    let alone = settings.target.hosts.len() == 1;
+    let place = if alone { String::new() } else { wire.place().await.map_err(unsaid)? };
+    Ok((wire, look, place))
 }
 
 /// Nothing of the caller's was sent yet.

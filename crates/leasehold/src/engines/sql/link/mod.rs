@@ -37,6 +37,11 @@ use crate::engine::{Bus, Event, Events};
 use crate::engines::health::Health;
 use crate::error::{Error, ErrorKind, Result};
 
+/// Where a server has nothing shorter, a client that pauses inside a
+/// transaction, or has vanished, is cut off after so many seconds. More than the
+/// time between two looks at a connection.
+pub(super) const SILENCE: u64 = 15;
+
 /// The family of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {

@@ -27,6 +27,8 @@ pub(in crate::engines::sql) struct Settings {
     pub(super) connections: Option<usize>,
     /// Whether a pooler stands in between, if the user says so.
     pub(super) pooler: Option<bool>,
+    /// Whether several servers that take writes are taken as they are.
+    pub(super) rivals: bool,
 }
 
 /// When a connection is encrypted.
@@ -61,6 +63,11 @@ impl Settings {
             pooler: match options.get("pooler")? {
                 None => None,
                 Some(_) => Some(options.flag("pooler")?),
+            },
+            rivals: match options.get("rivals")? {
+                None | Some("refuse") => false,
+                Some("allow") => true,
+                Some(_) => return Err(Error::invalid("option \"rivals\" takes refuse or allow")),
             },
         })
     }

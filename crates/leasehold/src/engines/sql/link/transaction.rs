@@ -49,7 +49,7 @@ async fn take(
     let mut replies = Vec::with_capacity(steps.len());
     for step in steps {
         let reply = session.say(&step.sql, &step.values, clock).await?;
-        if step.must_change && reply.affected == 0 {
+        if step.must_change && reply.affected == 0 && reply.rows.is_empty() {
             return Ok(None);
         }
         replies.push(reply);

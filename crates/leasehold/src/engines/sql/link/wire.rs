@@ -95,6 +95,12 @@ impl Wire {
         either!(&self.driver, wire => wire.look(&self.clock).await)
     }
 
+    /// Which server this is, or which cluster that has no two of anything: the
+    /// same for all ways to it.
+    pub(super) async fn place(&self) -> Result<String, Fault> {
+        either!(&self.driver, wire => wire.place(&self.clock).await)
+    }
+
     /// Tells the session how we work.
     pub(super) async fn settle(&self, settings: &Settings, kind: Kind) -> Result<(), Fault> {
         either!(&self.driver, wire => wire.settle(settings, kind, &self.clock).await)
@@ -182,14 +188,17 @@ impl Wire {
     }
 
     /// Whether the server still takes writes. One that is at work for us is not
-    /// asked.
+    /// asked; one that refuses to say is there.
     pub(super) async fn is_well(&self) -> bool {
         let turn = Arc::clone(&self.gate);
         if !self.is_pipelined() && turn.try_write().is_err() {
             return true;
         }
         let _turn = self.turn(false).await;
-        self.look().await.is_ok_and(|look| !look.read_only)
+        match self.look().await {
+            Ok(look) => !look.read_only,
+            Err(fault) => !fault.broken,
+        }
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -23,6 +23,11 @@ pub(super) trait Act: Send + 'static {
         true
     }
 
+    /// Whether the disk must have it before it is answered.
+    fn is_lasting(&self) -> bool {
+        false
+    }
+
     /// Before the transaction: make ready for what others may send.
     fn prepare(&self, _tickets: &Tickets) {}
 
@@ -38,6 +43,7 @@ pub(super) trait Act: Send + 'static {
 pub(super) trait Work: Send {
     fn reads(&self) -> bool;
     fn is_quick(&self) -> bool;
+    fn is_lasting(&self) -> bool;
     fn prepare(&self, tickets: &Tickets);
     fn run(&mut self, ledger: &mut Ledger<'_>) -> rusqlite::Result<()>;
     fn finish(self: Box<Self>, end: Result<()>, tickets: &Tickets);
@@ -54,8 +60,13 @@ impl<A: Act> Work for Asked<A> {
         A::READS
     }
 
+    /// The disk would keep the caller's thread.
     fn is_quick(&self) -> bool {
-        self.act.is_quick()
+        self.act.is_quick() && !self.act.is_lasting()
+    }
+
+    fn is_lasting(&self) -> bool {
+        self.act.is_lasting()
     }
 
     fn prepare(&self, tickets: &Tickets) {

@@ -139,8 +139,8 @@ impl<'a> Ledger<'a> {
         self.fences.get_mut(namespace).ok_or_else(|| Fault::Refused(lost_page()))
     }
 
-    /// The last fence that was given out in a namespace.
-    pub(super) fn given(&mut self, namespace: &Namespace) -> Trial<u64> {
+    /// The newest fence of a namespace, as far as this transaction has come.
+    pub(super) fn newest(&mut self, namespace: &Namespace) -> Trial<u64> {
         Ok(self.fence(namespace)?.last)
     }
 

@@ -1,11 +1,12 @@
 //! Opening a store: every check that can fail comes before the first write.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
-use std::io::{self, Read};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::Access;
 
 use super::SqliteOptions;
@@ -19,13 +20,15 @@ use crate::error::{Error, ErrorKind, Result};
 /// only by `examine`.
 const PROBED: u64 = 4 * 1024 * 1024;
 
-/// Where SQLite keeps these numbers in a file's first page.
-const USER_VERSION: usize = 60;
-const APPLICATION_ID: usize = 68;
+/// The oldest SQLite that can be trusted: from here on it notices that somebody
+/// took its locks away, and does not lose what was written while the log began
+/// anew.
+const OLDEST: i32 = 3_051_003;
 
 /// Checks the path and the file there, if any, without changing anything.
 pub(super) fn check(options: &SqliteOptions) -> Result<()> {
     let path = &options.path;
+    check_library(rusqlite::version_number(), rusqlite::version(), path)?;
     check_folder(path, options.create_parent)?;
     let meta = match path.metadata() {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -39,6 +42,19 @@ pub(super) fn check(options: &SqliteOptions) -> Result<()> {
         probe(path, meta.len())?;
     }
     Ok(())
+}
+
+/// A program may be linked with another SQLite than ours.
+pub(super) fn check_library(number: i32, version: &str, path: &Path) -> Result<()> {
+    if number >= OLDEST {
+        return Ok(());
+    }
+    let message = format!(
+        "this program was linked with SQLite {version}, where a file that is opened twice in one \
+         process may lose its locks: link 3.51.3 or later, or the one that comes with the \
+         library (unset LIBSQLITE3_SYS_USE_PKG_CONFIG)"
+    );
+    Err(error(ErrorKind::Unsupported, message, path))
 }
 
 /// The folder that a path is in.
@@ -108,20 +124,33 @@ fn denied(message: &str, path: &Path) -> Error {
     error(ErrorKind::Denied, message, path)
 }
 
-/// Looks at the first bytes, before SQLite does.
+/// Looks at the first page alone: not at the log, so that nothing is made beside
+/// the database of another.
+///
+/// Through SQLite, because the system takes every lock of a process on a file
+/// away when the process closes the file, however it had opened it. SQLite waits
+/// with that; whoever opens the file on his own takes the locks of a store that
+/// is open in the same process.
 fn check_header(path: &Path) -> Result<()> {
-    let mut head = Vec::with_capacity(100);
-    let read = File::open(path).and_then(|file| file.take(100).read_to_end(&mut head));
-    read.map_err(|cause| denied("the file cannot be read", path).caused_by(cause))?;
-    if head.len() < 100 || !head.starts_with(b"SQLite format 3\0") {
-        return Err(error(ErrorKind::Invalid, NOT_A_DATABASE, path));
-    }
-    if number(&head, APPLICATION_ID) != APPLICATION {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let found = Connection::open_with_flags(frozen(path), flags).and_then(|db| {
+        let number = |sql| db.query_row(sql, [], |row| row.get::<_, i32>(0));
+        Ok((number("PRAGMA application_id")?, number("PRAGMA user_version")?))
+    });
+    let (application, version) = found.map_err(|cause| match cause.sqlite_error_code() {
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            denied("the file cannot be read", path).caused_by(cause)
+        }
+        _ => error(ErrorKind::Invalid, NOT_A_DATABASE, path),
+    })?;
+    if application != APPLICATION {
         let message = "this is the database of another application, and it was left as it is: \
              locks need a file of their own, so choose another path";
         return Err(error(ErrorKind::Invalid, message, path));
     }
-    match number(&head, USER_VERSION) {
+    match version {
         1..=VERSION => Ok(()),
         newer => Err(error(
             ErrorKind::Unsupported,
@@ -134,9 +163,19 @@ fn check_header(path: &Path) -> Result<()> {
     }
 }
 
-fn number(head: &[u8], from: usize) -> i32 {
-    let bytes = head.get(from..).and_then(|rest| rest.first_chunk()).copied();
-    i32::from_be_bytes(bytes.unwrap_or_default())
+/// A path as the URI of a file that nobody changes. Only then SQLite looks for
+/// nothing beside it.
+fn frozen(path: &Path) -> String {
+    let mut uri = String::from(if path.is_absolute() { "file://" } else { "file:" });
+    for byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'_' | b'-') {
+            uri.push(char::from(*byte));
+        } else {
+            uri.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
 }
 
 /// Reads a store through, without the right to write to it.
@@ -174,9 +213,7 @@ pub(super) fn gate(path: &Path) -> Result<File> {
 /// Opens the file for good, creating it for its owner alone.
 pub(super) fn connect(options: &SqliteOptions) -> Result<Connection> {
     let path = &options.path;
-    let mut file = OpenOptions::new();
-    file.read(true).write(true).create(true).truncate(false).mode(0o600);
-    file.open(path).map_err(|e| denied("the file cannot be created", path).caused_by(e))?;
+    create(path).map_err(|e| denied("the file cannot be created", path).caused_by(e))?;
     prepare(options).map_err(|cause| told(&cause, path)).and_then(|(db, mode)| match &*mode {
         "wal" => Ok(db),
         other => {
@@ -187,6 +224,15 @@ pub(super) fn connect(options: &SqliteOptions) -> Result<Connection> {
             Err(fault::error(ErrorKind::Unsupported, message, path))
         }
     })
+}
+
+/// A file that is there is not touched: to close it would take its locks away.
+/// One that is made here is nobody's yet; the gate keeps the next one out.
+fn create(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn prepare(options: &SqliteOptions) -> rusqlite::Result<(Connection, String)> {

@@ -52,6 +52,8 @@ pub(super) struct Store {
     commits: u32,
     noted_at: Moment,
     seen_version: i64,
+    /// Whether a commit waits for the disk.
+    full: bool,
 }
 
 impl Store {
@@ -71,6 +73,7 @@ impl Store {
             commits: 0,
             noted_at: now,
             seen_version: 0,
+            full: false,
             suspects: Vec::new(),
             bell: Bell::default(),
             options,
@@ -100,8 +103,7 @@ impl Store {
             .filter(|client| *client != self.badge.client)
             .partition(|client| self.roster.life(*client) == Life::Dead);
         let boot = self.new_boot(others.is_empty())?;
-        let full = boot.is_some();
-        self.pragma_sync(full)?;
+        self.wait_for_disk(boot.is_some())?;
         let sweeps = self.options.sweeps();
         let mut next = Swept::default();
         let deeds = self.transaction(|ledger| {
@@ -111,7 +113,6 @@ impl Store {
             Ok(schema::note_clocks(ledger.db, ledger.now)?)
         });
         let _ = self.gate.unlock();
-        self.pragma_sync(false)?;
         self.deliver(deeds?);
         self.plan_sweep(next.then);
         Ok(())
@@ -127,9 +128,15 @@ impl Store {
         })
     }
 
-    fn pragma_sync(&self, full: bool) -> Result<()> {
-        let mode = if full { "PRAGMA synchronous = FULL" } else { "PRAGMA synchronous = NORMAL" };
-        self.db.execute_batch(mode).map_err(|e| told(&e, &self.options.path))
+    /// Says whether commits shall wait for the disk from now on.
+    fn wait_for_disk(&mut self, full: bool) -> Result<()> {
+        if self.full != full {
+            let level = if full { "FULL" } else { "NORMAL" };
+            let told = |e| told(&e, &self.options.path);
+            self.db.execute_batch(&format!("PRAGMA synchronous = {level}")).map_err(told)?;
+            self.full = full;
+        }
+        Ok(())
     }
 
     /// What the engine gets to know of it.
@@ -203,6 +210,7 @@ impl Store {
     }
 
     fn write(&mut self, batch: &mut [Box<dyn Work>]) -> Result<Deeds> {
+        self.wait_for_disk(batch.iter().any(|work| work.is_lasting()))?;
         self.gate.lock().map_err(|e| outside(&self.options, e))?;
         let suspects = std::mem::take(&mut self.suspects);
         let done = self.transaction(|ledger| {

@@ -20,6 +20,8 @@ struct Entry {
     phase: Phase,
     /// There is reason to claim again, whatever the phase says.
     look: bool,
+    /// What was handed over up to this fence has ended; see [`Outlook`].
+    floor: u64,
     bell: Option<Arc<Notify>>,
 }
 
@@ -56,6 +58,9 @@ pub(super) struct Outlook {
     pub(super) look_at: Moment,
     /// Whose death would matter.
     pub(super) blockers: Vec<ClientId>,
+    /// The newest fence then. Up to here a hand-over was meant for an earlier
+    /// place of the ticket, and what was handed over has ended since.
+    pub(super) floor: u64,
 }
 
 /// What a waiter finds.
@@ -80,7 +85,9 @@ impl Tickets {
         let mut map = self.map();
         let entry = map.entry(id).or_default();
         entry.session = session;
-        if !matches!(entry.phase, Phase::Handed { .. }) {
+        entry.floor = entry.floor.max(outlook.floor);
+        let handed = matches!(entry.phase, Phase::Handed { fence, .. } if fence > entry.floor);
+        if !handed {
             entry.phase = Phase::Queued(outlook);
         }
     }
@@ -124,11 +131,12 @@ impl Tickets {
         self.map().values().map(|entry| entry.session).collect()
     }
 
-    /// A waiter was handed the lease.
+    /// A waiter was handed the lease; word of it may come late.
     pub(super) fn hand(&self, id: LeaseId, fence: u64, predecessor: Predecessor) {
         let mut map = self.map();
         let Some(entry) = map.get_mut(&id) else { return };
-        if matches!(entry.phase, Phase::Asked | Phase::Queued(_)) {
+        let waits = matches!(entry.phase, Phase::Asked | Phase::Queued(_));
+        if waits && fence > entry.floor {
             entry.phase = Phase::Handed { fence, predecessor };
             entry.ring();
         }
@@ -183,6 +191,7 @@ impl Tickets {
         if let Some(entry) = self.map().get_mut(&id)
             && let Phase::Queued(known) = &mut entry.phase
         {
+            entry.floor = entry.floor.max(outlook.floor);
             *known = outlook;
         }
     }

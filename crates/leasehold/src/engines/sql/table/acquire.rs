@@ -79,7 +79,7 @@ impl Inner {
             }
             return Ok(found.map(|record| Verdict::Busy(Busy::found(record))));
         }
-        self.holds(&claim.ticket, lodging.id);
+        self.holds(&claim.ticket, lodging.id, fence);
         let left = lodging.until.since(reply.sent_at);
         let mut grant = Grant::new(fence, left, reply.sent_at).following(Predecessor::None);
         grant.record = record;
@@ -154,16 +154,17 @@ impl Inner {
         let seat = page.state.find(ticket.id).map(|(session, _)| session);
         match (answer, seat) {
             (Answer::Granted { fence, predecessor, .. }, Some(session)) => {
-                self.holds(ticket, session);
+                self.holds(ticket, session, fence);
                 let grant = Grant::new(fence, page.left(session), sent_at);
                 Ok(Verdict::Granted(grant.following(predecessor)))
             }
             (Answer::Busy { holder, recheck_in, .. }, seat) => {
-                let place = seat.map(|session| Place::new(page.left(session), sent_at));
-                let place = place.map(|place| place.above(page.given()));
+                let floor = page.newest();
+                let place =
+                    seat.map(|session| Place::new(page.left(session), sent_at).above(floor));
                 if let Some(session) = seat {
                     let look_at = sent_at.after(recheck_in);
-                    let outlook = Outlook { version: page.version(), look_at };
+                    let outlook = Outlook { version: page.version(), look_at, floor };
                     self.tickets.queued(ticket, session, outlook);
                     self.stir.notify_one();
                 }

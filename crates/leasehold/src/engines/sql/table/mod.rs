@@ -209,8 +209,8 @@ impl Inner {
 
     /// Notes that we hold something. Whoever holds looks now and then whether
     /// it was taken away, so the first one wakes the task that does.
-    fn holds(&self, ticket: &Ticket, session: SessionId) {
-        if self.tickets.held(ticket, session) {
+    fn holds(&self, ticket: &Ticket, session: SessionId, fence: u64) {
+        if self.tickets.held(ticket, session, fence) {
             self.stir.notify_one();
         }
     }

@@ -18,6 +18,8 @@ pub(super) enum News {
     Granted { lease: LeaseId, fence: u64, predecessor: Predecessor },
     /// It was taken away.
     Evicted { lease: LeaseId, why: Why },
+    /// The time of what it held with this fence was up, and it was given away.
+    Over { lease: LeaseId, fence: u64 },
 }
 
 /// Who took a lease away, and why.

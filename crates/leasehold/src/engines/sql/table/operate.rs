@@ -32,7 +32,7 @@ pub(super) fn listing(ground: &Ground) -> Text {
         }
     };
     let sql = format!(
-        "SELECT {{now}}, 0::bigint, NULL::bigint, n.version, n.fence, n.updated, n.state, \
+        "SELECT {{then}}, 0::bigint, NULL::bigint, n.version, n.fence, n.updated, n.state, \
          {sessions}, n.name, n.owner FROM {{names}} n \
          WHERE n.namespace = $1 AND n.name >= $2 AND n.name > $3 ORDER BY n.name LIMIT $4"
     );

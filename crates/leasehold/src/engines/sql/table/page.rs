@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::news::Why;
 use crate::claim::LeaseId;
 use crate::clock::Moment;
+use crate::engine::Target;
 use crate::engine::state::{Answer, Effect, SessionId, State, Verb, step};
 use crate::engines::sql::link::{Reply, Row, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
@@ -52,6 +53,14 @@ pub(super) struct Page {
     pub(super) with: Vec<Step>,
     /// The answers, if there was more than the swap.
     pub(super) replies: Option<Vec<Reply>>,
+}
+
+/// A lease whose session had ended, and which is another's now or nobody's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Displaced {
+    pub(super) lease: LeaseId,
+    pub(super) client: ClientId,
+    pub(super) fence: u64,
 }
 
 impl Page {
@@ -121,6 +130,32 @@ impl Page {
         self.sessions.get(&session).map_or(0, |(_, client)| *client)
     }
 
+    /// Sessions that kept something here and have ended.
+    pub(super) fn dead(&self) -> Vec<SessionId> {
+        let over = self.sessions.iter().filter(|(_, (expires, _))| *expires <= self.now);
+        over.map(|(id, _)| *id).collect()
+    }
+
+    /// The leases that were taken away because their sessions had ended: whose
+    /// they were, and with which fence. Whoever still believes in one must hear
+    /// of it.
+    pub(super) fn displaced(&self) -> Vec<Displaced> {
+        let left = self.state.targets(Target::All);
+        let over = self.before.targets(Target::All).into_iter().filter_map(|lease| {
+            let (session, grant) = self.before.find(lease)?;
+            let ((expires, client), (fence, _)) = (self.sessions.get(&session)?, grant?);
+            let over = *expires <= self.now && !left.contains(&lease);
+            over.then_some(Displaced { lease, client: *client, fence })
+        });
+        over.collect()
+    }
+
+    /// The newest fence of the name, once the page is written. Whoever waits
+    /// after that will get a larger one.
+    pub(super) const fn newest(&self) -> u64 {
+        if self.fence > self.floor { self.fence } else { self.drawn }
+    }
+
     /// Whether there is anything to write.
     pub(super) fn has_changed(&self) -> bool {
         let mut after = self.state.clone();
@@ -141,11 +176,6 @@ impl Page {
         }
     }
 
-    /// The last fence that was given out for this name.
-    pub(super) const fn given(&self) -> u64 {
-        if self.fence > self.floor { self.fence } else { self.drawn }
-    }
-
     pub(super) const fn is_new(&self) -> bool {
         self.version.is_none()
     }
@@ -156,7 +186,6 @@ impl Page {
         after.follow(|_| GONE);
         let blank = after.is_blank(self.now);
         let state = if blank { None } else { Some(text(&after)?) };
-        let fence = self.given();
         let mut sessions: Vec<SessionId> = after.sessions().collect();
         sessions.sort_unstable();
         sessions.dedup();
@@ -166,7 +195,7 @@ impl Page {
             name,
             self.version.unwrap_or_else(|| micros(self.now)).into(),
             state.into(),
-            int(fence).into(),
+            int(self.newest()).into(),
             after.sole().map(key).into(),
             sessions.first().map(|id| int(*id)).into(),
             (!sessions.is_empty()).then(|| text(&sessions)).transpose()?.into(),

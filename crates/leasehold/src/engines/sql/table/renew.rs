@@ -123,15 +123,16 @@ impl Inner {
             None => self.extend(session, *ttl, refresh.lock_delay).await?,
         };
         let Some((left, sent_at)) = left else { return Ok(Renewal::Gone) };
-        if grant.is_some() {
-            self.holds(ticket, session);
+        if let Some((fence, _)) = grant {
+            self.holds(ticket, session, fence);
             return Ok(Renewal::Held { ttl: left, sent_at });
         }
-        let outlook = Outlook { version: page.version(), look_at: Moment::NEVER };
+        let floor = page.newest();
+        let outlook = Outlook { version: page.version(), look_at: Moment::NEVER, floor };
         if self.tickets.known(ticket.id).is_none() {
             self.tickets.queued(ticket, session, outlook);
         }
-        Ok(Renewal::Queued(Place::new(left, sent_at).above(page.given())))
+        Ok(Renewal::Queued(Place::new(left, sent_at).above(floor)))
     }
 
     /// What was taken away from us; it is told, and then struck off the list.
@@ -140,14 +141,28 @@ impl Inner {
         let reply = self.run(&self.statements.losses, vec![client.into()]).await?;
         let mut lost = HashSet::new();
         for row in &reply.rows {
-            let (word, why) = (row.text(0)?, Why::read(row.text(1)?));
-            if let (Some(lease), Some(why)) = (lease(word), why) {
+            let (word, why) = (row.text(0)?, row.text(1)?);
+            if let Some(lease) = lease(word).filter(|lease| self.is_lost(*lease, why)) {
                 lost.insert(lease);
-                self.lost(lease, why);
             }
             self.run(&self.statements.heard, vec![client.into(), word.into()]).await?;
         }
         Ok(lost)
+    }
+}
+
+impl Inner {
+    /// Takes in why a lease was taken away; false if it was that of an earlier
+    /// attempt of its ticket.
+    fn is_lost(&self, lease: LeaseId, why: &str) -> bool {
+        match (Why::read(why), why.parse()) {
+            (Some(why), _) => {
+                self.lost(lease, why);
+                true
+            }
+            (None, Ok(fence)) => self.over(lease, fence),
+            (None, Err(_)) => false,
+        }
     }
 }
 

@@ -62,7 +62,7 @@ const TABLES: [(&str, &str); 8] = [
     client BIGINT NOT NULL,
     lease WORD NOT NULL,
     at BIGINT NOT NULL,
-    why LONG NOT NULL,
+    why LONG NOT NULL,       -- or the fence of one whose time was up
     PRIMARY KEY (client, lease)
 )",
     ),

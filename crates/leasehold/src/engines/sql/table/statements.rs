@@ -26,6 +26,8 @@ pub(super) struct Statements {
     pub(super) begin: Text,
     /// 1 id, 2 ttl, 3 delay.
     pub(super) extend: Text,
+    /// [`DEAD`] ids of sessions, which may be the same: a row if all have ended.
+    pub(super) dead: Text,
     /// 1 id; only if it is that of a fixed lease.
     pub(super) end_fixed: Text,
     /// 1 id.
@@ -58,6 +60,7 @@ impl Statements {
             },
             begin: text(BEGIN),
             extend: text(EXTEND),
+            dead: text(&dead()),
             end_fixed: text("DELETE FROM {sessions} WHERE id = $1 AND fixed = 1"),
             end: text("UPDATE {sessions} SET expires = {now} WHERE id = $1 AND expires > {now}"),
             losses: text("SELECT lease, why FROM {losses} WHERE client = $1"),
@@ -73,7 +76,7 @@ impl Statements {
 
 /// The clock, the floor, our session's end, the row, and who keeps it alive.
 const LOAD_POSTGRES: &str = "\
-SELECT {now}, coalesce(f.floor, 0), \
+SELECT {then}, coalesce(f.floor, 0), \
  (SELECT s.expires FROM {sessions} s WHERE s.id = $3), \
  n.version, n.fence, n.updated, n.state, \
  (SELECT json_object_agg(s.id, json_build_array(s.expires, s.client))::text \
@@ -83,7 +86,7 @@ LEFT JOIN {namespaces} f ON f.namespace = $1 \
 LEFT JOIN {names} n ON n.namespace = $1 AND n.name = $2";
 
 const LOAD_MYSQL: &str = "\
-SELECT {now}, COALESCE(f.floor, 0), \
+SELECT {then}, COALESCE(f.floor, 0), \
  (SELECT s.expires FROM {sessions} s WHERE s.id = $3), \
  n.version, n.fence, n.updated, n.state, \
  (SELECT JSON_OBJECTAGG(s.id, JSON_ARRAY(s.expires, s.client)) \
@@ -178,6 +181,21 @@ VALUES ($1::bigint, $2::bigint, $3::bigint, $4::bigint, {now} + $3::bigint, $5::
 const EXTEND: &str = "\
 UPDATE {sessions} SET expires = greatest(expires, {now} + $2::bigint), \
  delay = greatest(delay, $3::bigint) WHERE id = $1 AND expires > {now}";
+
+/// How many sessions are looked at with one statement.
+pub(super) const DEAD: usize = 8;
+
+/// Goes with a swap that takes something away from sessions which have ended:
+/// an extension changes no name, so the swap alone would not notice one that
+/// came after the look. It waits for nobody.
+fn dead() -> String {
+    let ids: Vec<_> = (1..=DEAD).map(|at| format!("${at}")).collect();
+    format!(
+        "SELECT 1 FROM (SELECT 1 AS one) k WHERE NOT EXISTS \
+         (SELECT 1 FROM {{sessions}} s WHERE s.id IN ({}) AND s.expires > {{then}})",
+        ids.join(", ")
+    )
+}
 
 /// A change that tells others in the same breath: they hear of it when it
 /// stands, and not otherwise. Answers with one row if it was made.

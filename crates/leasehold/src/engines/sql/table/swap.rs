@@ -13,8 +13,9 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::Inner;
 use super::news::{News, Why};
-use super::page::{GOOD, Page, int, key, micros};
+use super::page::{Displaced, GOOD, Page, int, key, micros};
 use super::session::channel;
+use super::statements::DEAD;
 use super::text::Text;
 use crate::claim::LeaseId;
 use crate::clock::{Clock, Moment};
@@ -98,7 +99,7 @@ impl Inner {
     }
 
     /// Swaps the page in; false if someone else was faster.
-    async fn write(&self, page: &mut Page, session: SessionId) -> Result<bool> {
+    pub(super) async fn write(&self, page: &mut Page, session: SessionId) -> Result<bool> {
         let [_, name] = self.key(&page.name);
         let mut values = page.values(name, session)?;
         if self.link.dialect() == Dialect::Postgres {
@@ -113,6 +114,7 @@ impl Inner {
         // two transactions never wait for each other.
         steps.splice(1..1, std::mem::take(&mut page.with));
         steps.extend(orphans);
+        steps.extend(self.still_dead(page));
         if steps.len() == 1
             && let Some(alone) = steps.pop()
         {
@@ -121,6 +123,16 @@ impl Inner {
         }
         page.replies = self.link.transact(steps).await?;
         Ok(page.replies.is_some())
+    }
+
+    /// Whoever was judged to be dead must not have come back to life since.
+    fn still_dead(&self, page: &Page) -> Vec<Step> {
+        let look = |ids: &[SessionId]| {
+            // The last one fills the places that are left.
+            let filled = (0..DEAD).filter_map(|at| ids.get(at).or(ids.last()));
+            step(&self.statements.dead, filled.map(|id| int(*id).into()).collect(), true)
+        };
+        page.dead().chunks(DEAD).map(look).collect()
     }
 
     /// What other clients are told with the swap: channel and text of each.
@@ -132,6 +144,9 @@ impl Inner {
             if client != 0 && client != self.client {
                 messages.push((channel(client), news.text()?));
             }
+        }
+        for Displaced { lease, client, fence } in self.displaced(page) {
+            messages.push((channel(client), News::Over { lease, fence }.text()?));
         }
         serde_json::to_string(&messages).map_err(|cause| {
             Error::new(ErrorKind::Unexpected, "a message cannot be written").caused_by(cause)
@@ -152,7 +167,16 @@ impl Inner {
                 steps.push(step(&self.statements.lose, values, false));
             }
         }
+        for Displaced { lease, client, fence } in self.displaced(page) {
+            let values = vec![int(client).into(), key(lease).into(), fence.to_string().into()];
+            steps.push(step(&self.statements.lose, values, false));
+        }
         Ok(steps)
+    }
+
+    /// The leases of other clients whose time was up.
+    fn displaced(&self, page: &Page) -> Vec<Displaced> {
+        page.displaced().into_iter().filter(|it| it.client != self.client).collect()
     }
 
     /// Tells our own tickets.
@@ -160,6 +184,11 @@ impl Inner {
         for effect in &page.effects {
             if let Some((_, news)) = news(effect, page.why.as_ref()) {
                 self.hear(news);
+            }
+        }
+        for Displaced { lease, client, fence } in page.displaced() {
+            if client == self.client {
+                self.hear(News::Over { lease, fence });
             }
         }
     }
@@ -171,6 +200,7 @@ impl Inner {
                 self.tickets.hand(lease, fence, predecessor);
             }
             News::Evicted { lease, why } => self.lost(lease, why),
+            News::Over { lease, fence } => drop(self.over(lease, fence)),
         }
     }
 
@@ -180,6 +210,16 @@ impl Inner {
             let loss = Loss::Evicted { actor: why.actor, reason: why.reason };
             self.link.bus().publish(&Event::TicketLost(lease, loss));
         }
+    }
+
+    /// The time of a lease was up, and it was given away; false if the ticket
+    /// does not hold what it held then.
+    pub(super) fn over(&self, lease: LeaseId, fence: u64) -> bool {
+        let held = self.tickets.holds(lease, fence);
+        if held && self.tickets.remove(lease) {
+            self.link.bus().publish(&Event::TicketLost(lease, Loss::Gone));
+        }
+        held
     }
 }
 

@@ -20,8 +20,11 @@ pub(super) const BROOM: usize = 512;
 const STROKES: usize = 100;
 /// How long changes are kept for watchers that are slow.
 const KEEP: Duration = Duration::from_secs(60);
-/// How long a loss is kept for a holder that never asks.
+/// How long a loss is kept for a holder that never asks; and one whose holder
+/// knows of it by its own clock, if all is well. That has a fence for a reason,
+/// which is shorter than any other.
 const LOSSES: Duration = Duration::from_secs(24 * 60 * 60);
+const OVER: Duration = Duration::from_secs(60);
 
 /// Every statement of a sweep.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub(super) struct Statements {
     drop_changes: Text,
     /// 1 how old.
     watchers: Text,
+    /// 1 how old, 2 how old if its time was up.
     losses: Text,
 }
 
@@ -70,34 +74,37 @@ impl Statements {
             ),
             idle: text(
                 "SELECT namespace, fence FROM {names} \
-                 WHERE forget_at <= {now} ORDER BY forget_at LIMIT $1",
+                 WHERE forget_at <= {then} ORDER BY forget_at LIMIT $1",
             ),
             floor: text(&format!("INSERT INTO {{namespaces}} {again}")),
             forget: text(
                 "DELETE FROM {names} WHERE namespace = $1 AND fence <= $2::bigint \
-                 AND forget_at <= {now}",
+                 AND forget_at <= {then}",
             ),
             dead: text(
                 "SELECT n.namespace, n.name FROM {sessions} s JOIN {names} n ON n.watch = s.id \
-                 WHERE s.expires <= {now} LIMIT $1",
+                 WHERE s.expires <= {then} LIMIT $1",
             ),
             retired: text(
                 "SELECT s.id FROM {sessions} s \
-                 WHERE s.expires <= {now} AND s.expires + s.delay <= {now} \
+                 WHERE s.expires <= {then} AND s.expires + s.delay <= {then} \
                  AND NOT EXISTS (SELECT 1 FROM {names} n WHERE n.watch = s.id) \
                  AND NOT EXISTS (SELECT 1 FROM {records} r WHERE r.session = s.id) LIMIT $1",
             ),
-            retire: text("DELETE FROM {sessions} WHERE id = $1 AND expires <= {now}"),
+            retire: text("DELETE FROM {sessions} WHERE id = $1 AND expires <= {then}"),
             changes: text(
-                "SELECT namespace, version FROM {changes} WHERE at <= {now} - $1::bigint \
+                "SELECT namespace, version FROM {changes} WHERE at <= {then} - $1::bigint \
                  ORDER BY at LIMIT $2",
             ),
             cut: text(
                 "UPDATE {namespaces} SET cut = greatest(cut, $2::bigint) WHERE namespace = $1",
             ),
             drop_changes: text("DELETE FROM {changes} WHERE namespace = $1 AND version <= $2"),
-            watchers: text("DELETE FROM {watchers} WHERE expires <= {now} - $1::bigint"),
-            losses: text("DELETE FROM {losses} WHERE at <= {now} - $1::bigint"),
+            watchers: text("DELETE FROM {watchers} WHERE expires <= {then} - $1::bigint"),
+            losses: text(
+                "DELETE FROM {losses} WHERE at <= {then} - $1::bigint \
+                 OR (length(why) <= 20 AND at <= {then} - $2::bigint)",
+            ),
         }
     }
 }
@@ -110,7 +117,8 @@ impl Inner {
             return Ok(());
         }
         self.run(&self.sweeping.watchers, vec![span(KEEP).into()]).await?;
-        self.run(&self.sweeping.losses, vec![span(LOSSES).into()]).await?;
+        let ages = vec![span(LOSSES).into(), span(OVER).into()];
+        self.run(&self.sweeping.losses, ages).await?;
         for _ in 0..STROKES {
             let swept = [
                 self.end_seats().await?,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::link::{Link, Settings};
 use super::super::server::Server;
 use super::*;
-use crate::claim::{Owner, Stance, Store, Wants};
+use crate::claim::{Owner, Predecessor, Stance, Store, Wants};
 use crate::engines::sql::link::Value;
 use crate::error::ErrorKind;
 
@@ -346,5 +346,100 @@ async fn the_database_adds_to_plain_numbers_and_to_nothing_else() {
         assert_eq!(table.0.add_there(&number, 1).await.unwrap(), Some(1_000_000_000_000_000_000));
         let found = table.0.record(&number).await.unwrap().unwrap();
         assert_eq!(found.value, b"1000000000000000000");
+    }
+}
+
+/// Ends the sessions of a client by the database's clock, or gives them an hour.
+async fn set_end(table: &Table, far: bool) {
+    let now = if table.0.link.dialect() == Dialect::Postgres {
+        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    } else {
+        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+    };
+    let sign = if far { "+" } else { "-" };
+    let sql = format!(
+        "UPDATE leasehold_sessions SET expires = {now} {sign} 3600000000 WHERE client = {}",
+        table.0.client
+    );
+    assert_eq!(table.0.link.run(&sql.into(), Vec::new()).await.unwrap().affected, 1);
+}
+
+async fn renewed(table: &Table, claim: &Claim) -> Renewal {
+    let refresh = Refresh::new(claim.ticket.clone(), HOUR);
+    table.renew(vec![refresh]).await.remove(0)
+}
+
+/// An extension changes no name, so nothing but the session tells of it.
+#[tokio::test]
+async fn a_session_that_was_extended_after_the_look_loses_nothing() {
+    for server in Server::each() {
+        let (one, two) = (table(&server.url()).await, table(&server.url()).await);
+        granted(&one, claim("n", "holder")).await;
+        set_end(&one, false).await;
+        let other = claim("n", "other");
+        let session = two.0.session_for(&other).await.unwrap().id;
+        let mut page = two.0.load(&name("n"), session).await.unwrap();
+        let taken =
+            page.step(crate::engine::state::Verb::Acquire { claim: Box::new(other), session });
+        assert!(matches!(taken, crate::engine::state::Answer::Granted { .. }), "it had ended");
+        set_end(&one, true).await;
+        assert!(!two.0.write(&mut page, session).await.unwrap(), "two hold it");
+    }
+}
+
+/// However it came to it: the session lives, and the name is another's.
+#[tokio::test]
+async fn a_holder_whose_name_was_given_away_hears_of_it() {
+    for server in Server::each() {
+        let (one, two) = (table(&server.url()).await, table(&server.url()).await);
+        let first = claim("n", "first");
+        granted(&one, first.clone()).await;
+        set_end(&one, false).await;
+        let second = claim("n", "second");
+        granted(&two, second.clone()).await;
+        set_end(&one, true).await;
+        assert!(matches!(renewed(&one, &first).await, Renewal::Gone), "two hold it");
+        assert!(matches!(renewed(&two, &second).await, Renewal::Held { .. }));
+    }
+}
+
+/// The word that an earlier attempt has lost comes after the next one has won.
+#[tokio::test]
+async fn a_late_word_of_an_earlier_attempt_takes_nothing_away() {
+    for server in Server::each() {
+        let (one, two) = (table(&server.url()).await, table(&server.url()).await);
+        let first = claim("n", "first");
+        granted(&one, first.clone()).await;
+        set_end(&one, false).await;
+        let second = claim("n", "second");
+        granted(&two, second.clone()).await;
+        let told = one_row(&one, "SELECT count(*) FROM leasehold_losses").await;
+        assert_eq!(told, 1, "nothing was written down");
+        release(&two, second.ticket).await;
+        one.0.tickets.remove(first.ticket.id);
+        granted(&one, first.clone()).await;
+        assert!(matches!(renewed(&one, &first).await, Renewal::Held { .. }));
+    }
+}
+
+async fn one_row(table: &Table, sql: &str) -> i64 {
+    one(&table.0.link, sql).await
+}
+
+#[tokio::test]
+async fn a_place_says_which_grants_came_before_it() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let fence = granted(&table, claim("n", "holder")).await;
+        let mut queued = claim("n", "waiter");
+        queued.stance = Stance::Wait { until: Moment::NEVER };
+        let Verdict::Busy(busy) = table.acquire(queued.clone()).await.unwrap() else {
+            panic!("two hold it");
+        };
+        assert_eq!(busy.place.unwrap().floor, fence);
+        table.0.tickets.hand(queued.ticket.id, fence, Predecessor::None);
+        assert!(table.0.tickets.outlook(queued.ticket.id).is_some(), "an old grant was believed");
+        table.0.tickets.hand(queued.ticket.id, fence + 1, Predecessor::None);
+        assert!(table.0.tickets.outlook(queued.ticket.id).is_none(), "a new one was not");
     }
 }

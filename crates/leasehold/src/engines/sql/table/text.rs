@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::ground::Ground;
 use crate::engines::sql::link::{Dialect, Value};
 
-/// The present by the database's clock, in microseconds since 1970.
+/// The present by the database's clock, in microseconds since 1970: for what
+/// must still live when it is written.
 const fn now(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::Postgres => "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
@@ -13,8 +14,22 @@ const fn now(dialect: Dialect) -> &'static str {
     }
 }
 
+/// The same before the statement looked at anything: for what is judged to be
+/// over. A renewal that the look does not show was not answered by then, so its
+/// holder does not rely on it. A later moment would judge by what was not seen.
+///
+/// PostgreSQL sets the time of a statement once more after it has looked, that
+/// of a transaction never; MySQL's is that of the statement's start.
+const fn then(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Postgres => "(extract(epoch FROM transaction_timestamp()) * 1000000)::bigint",
+        Dialect::Mysql => now(Dialect::Mysql),
+    }
+}
+
 /// One statement. Templates are written once: with `$1`, with casts as
-/// PostgreSQL has them, `{now}` for the clock and `{name}` for our tables.
+/// PostgreSQL has them, `{now}` and `{then}` for the clock and `{name}` for our
+/// tables.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
     pub(super) sql: Arc<str>,
@@ -48,13 +63,14 @@ pub(super) fn fill(ground: &Ground, template: &str) -> String {
     let mut filled = String::with_capacity(template.len() * 2);
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
-        let (word, then) = after.split_once('}').unwrap_or((after, ""));
+        let (word, next) = after.split_once('}').unwrap_or((after, ""));
         filled.push_str(before);
         match word {
             "now" => filled.push_str(now(ground.dialect)),
+            "then" => filled.push_str(then(ground.dialect)),
             table => filled.push_str(&ground.table(table)),
         }
-        rest = then;
+        rest = next;
     }
     filled.push_str(rest);
     filled

@@ -20,6 +20,10 @@ struct Entry {
     phase: Phase,
     /// Whether it has ever waited.
     crowded: bool,
+    /// What was handed over up to this fence has ended; see [`Outlook`].
+    floor: u64,
+    /// With which it is held, if it is.
+    fence: u64,
     bell: Arc<Notify>,
 }
 
@@ -49,6 +53,9 @@ pub(super) struct Outlook {
     pub(super) version: i64,
     /// When the name may open although nobody says so, by our clock.
     pub(super) look_at: Moment,
+    /// The newest fence then. Up to here a hand-over was meant for an earlier
+    /// place of the ticket, and what was handed over has ended since.
+    pub(super) floor: u64,
 }
 
 /// The session of a ticket, and whether it is known to be held.
@@ -74,6 +81,8 @@ impl Tickets {
             session: 0,
             phase: Phase::Asked,
             crowded: false,
+            floor: 0,
+            fence: 0,
             bell: Arc::default(),
         };
         self.map().entry(ticket.id).or_insert_with(entry);
@@ -83,18 +92,20 @@ impl Tickets {
         self.expect(ticket);
         if let Some(entry) = self.map().get_mut(&ticket.id) {
             (entry.session, entry.crowded) = (session, true);
-            if !matches!(entry.phase, Phase::Handed { .. }) {
+            entry.floor = entry.floor.max(outlook.floor);
+            let handed = matches!(entry.phase, Phase::Handed { fence, .. } if fence > entry.floor);
+            if !handed {
                 entry.phase = Phase::Queued(outlook);
             }
         }
     }
 
     /// Notes that a ticket is held; true if it is the only one.
-    pub(super) fn held(&self, ticket: &Ticket, session: SessionId) -> bool {
+    pub(super) fn held(&self, ticket: &Ticket, session: SessionId, fence: u64) -> bool {
         self.expect(ticket);
         let mut map = self.map();
         if let Some(entry) = map.get_mut(&ticket.id) {
-            (entry.session, entry.phase) = (session, Phase::Held);
+            (entry.session, entry.phase, entry.fence) = (session, Phase::Held, fence);
         }
         map.len() == 1
     }
@@ -121,6 +132,16 @@ impl Tickets {
         let map = self.map();
         let entry = map.get(&id).filter(|entry| entry.session != 0)?;
         Some((entry.session, entry.phase == Phase::Held))
+    }
+
+    /// Whether it is what the ticket holds that was granted with this fence, and
+    /// not what an earlier attempt held.
+    pub(super) fn holds(&self, id: LeaseId, fence: u64) -> bool {
+        self.map().get(&id).is_some_and(|entry| match entry.phase {
+            Phase::Held | Phase::Doubted => fence >= entry.fence,
+            Phase::Handed { fence: handed, .. } => fence >= handed,
+            Phase::Asked | Phase::Queued(_) | Phase::Look => false,
+        })
     }
 
     /// Whether the ticket waits or had to.
@@ -159,9 +180,11 @@ impl Tickets {
         waiting.collect()
     }
 
-    /// A waiter was handed the lease.
+    /// A waiter was handed the lease; word of it may come late.
     pub(super) fn hand(&self, id: LeaseId, fence: u64, predecessor: Predecessor) {
-        self.turn_to(id, Phase::Handed { fence, predecessor });
+        if self.map().get(&id).is_some_and(|entry| fence > entry.floor) {
+            self.turn_to(id, Phase::Handed { fence, predecessor });
+        }
     }
 
     /// A waiter has reason to claim again.
@@ -186,7 +209,7 @@ impl Tickets {
         let Some(entry) = map.get_mut(&id) else { return Seen::Look };
         match entry.phase {
             Phase::Handed { fence, predecessor } => {
-                entry.phase = Phase::Held;
+                (entry.phase, entry.fence) = (Phase::Held, fence);
                 Seen::Granted { fence, predecessor }
             }
             Phase::Queued(outlook) => Seen::Waiting(Arc::clone(&entry.bell), outlook),
@@ -200,6 +223,7 @@ impl Tickets {
             && let Phase::Queued(known) = &mut entry.phase
         {
             *known = outlook;
+            entry.floor = entry.floor.max(outlook.floor);
             entry.bell.notify_one();
         }
     }

@@ -143,5 +143,6 @@ fn outlook(page: &Page, ticket: &Ticket, session: SessionId) -> Option<Outlook> 
         return None;
     }
     let opens = next.opens_at(ticket.mode).since(page.now);
-    Some(Outlook { version: page.version(), look_at: page.sent_at.after(opens.max(BREATH)) })
+    let look_at = page.sent_at.after(opens.max(BREATH));
+    Some(Outlook { version: page.version(), look_at, floor: page.newest() })
 }

@@ -19,8 +19,8 @@ use self::mine::Mine;
 use self::options::Form;
 use self::survey::Survey;
 use self::texts::Texts;
-use super::checkup;
 use super::link::Link;
+use super::{checkup, plans};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Reach, Survives};
@@ -144,10 +144,12 @@ impl Engine for Unique {
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        let mut findings = self.inner.survey.findings(&self.inner.form);
-        let link = self.inner.link.clone();
+        let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            findings.extend(checkup::examine(&link).await?);
+            let Inner { link, form, survey, .. } = &*inner;
+            let mut findings = survey.findings(form);
+            findings.extend(plans::examine(link, &form.table, &form.column).await?);
+            findings.extend(checkup::examine(link).await?);
             Ok(findings)
         })
     }

@@ -95,3 +95,13 @@ pub(super) fn read_only() -> Error {
           (host1,host2), and the one that takes writes is found",
     )
 }
+
+/// Several servers that take writes, none of which is the right one.
+pub(super) fn rivals(servers: &str) -> Error {
+    let message = format!(
+        "{servers} all take writes and are not one Galera or group replication cluster, so two \
+         clients could hold one name, each on another server; make all but one read-only, or \
+         name only one in the URL (rivals=allow where every fence is checked at the resource)"
+    );
+    Error::new(ErrorKind::Unsupported, message)
+}

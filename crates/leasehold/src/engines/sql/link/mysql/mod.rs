@@ -2,12 +2,14 @@
 
 mod values;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use mysql_async::{ClientIdentity, Conn, DriverError, Error as Cause, Opts, OptsBuilder, SslOpts};
 use tokio::sync::{Mutex, watch};
 
+use super::SILENCE;
 use super::address::Address;
 use super::fault::{self, Fault};
 use super::settings::{Encrypt, Settings, Tls};
@@ -20,10 +22,6 @@ use crate::error::Result;
 
 /// How many statements a connection keeps prepared.
 const PREPARED: usize = 128;
-/// Where a server has nothing shorter, a client that pauses inside a
-/// transaction is cut off after so many seconds. More than the time between two
-/// looks at a connection.
-const SILENCE: u64 = 15;
 /// When the system asks whether the other side is still there.
 const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(5);
 
@@ -55,6 +53,14 @@ impl Wire {
     pub(super) async fn look(&self, clock: &Clock) -> Result<Look, Fault> {
         let row = self.ask("SELECT @@global.read_only", clock).await?;
         Ok(Look { read_only: row.int(0)? != 0, rank: 0, through: false })
+    }
+
+    /// Which server this is, or which cluster that has no two of anything.
+    pub(super) async fn place(&self, clock: &Clock) -> Result<String, Fault> {
+        let mut told = self.run(&SERVER.into(), &[], clock).await?.rows;
+        told.extend(self.run(&CLUSTER.into(), &[], clock).await?.rows);
+        let facts = told.iter().map(|row| Ok((row.text(0)?.to_lowercase(), row.text(1)?)));
+        Ok(place(&facts.collect::<Result<_>>()?))
     }
 
     /// Tells the session how we work.
@@ -172,17 +178,39 @@ impl Session for Conn {
     }
 }
 
-/// What a session is told. A connection of one's own may rest for as long as it
-/// likes and wait for as long as it is asked to.
+/// What only some servers have is not asked for by name.
+const SERVER: &str = "\
+SHOW GLOBAL VARIABLES WHERE Variable_name IN \
+('hostname', 'port', 'datadir', 'server_id', 'group_replication_group_name')";
+const CLUSTER: &str = "\
+SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_state_uuid', 'wsrep_cluster_status')";
+
+/// A cluster that certifies every commit is one place; what only copies is not.
+fn place(facts: &HashMap<String, &str>) -> String {
+    let fact = |name: &str| facts.get(name).copied().unwrap_or_default();
+    let (galera, group) = (fact("wsrep_cluster_state_uuid"), fact("group_replication_group_name"));
+    if fact("wsrep_cluster_status") == "Primary" {
+        return format!("galera {galera}");
+    }
+    if !group.is_empty() {
+        return format!("group {group}");
+    }
+    ["hostname", "port", "datadir", "server_id"].map(fact).join(" ")
+}
+
+/// What a session is told. A connection of one's own may wait for as long as it
+/// is asked to. If it rests for longer than we let it, its client has vanished.
 fn limits(settings: &Settings, kind: Kind, mariadb: bool) -> String {
     let mut wanted = vec![
         "autocommit = 1".to_owned(),
+        // Where clocks are set back, an hour would come twice.
+        "time_zone = '+00:00'".into(),
         "sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'".into(),
         format!("innodb_lock_wait_timeout = {}", settings.patience().as_secs().max(1)),
     ];
     let work = settings.work();
     match (kind, mariadb) {
-        (Kind::Own, _) => wanted.push("wait_timeout = 31536000".into()),
+        (Kind::Own, _) => wanted.push(format!("wait_timeout = {SILENCE}")),
         (Kind::Shared, true) => {
             wanted.push(format!("max_statement_time = {}", work.as_secs_f64()));
             let rest = settings.timeout.as_secs().max(1);

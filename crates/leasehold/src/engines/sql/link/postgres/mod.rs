@@ -78,6 +78,11 @@ impl Wire {
         Ok(Look { read_only: row.int(0)? != 0, rank: row.int(1)?, through })
     }
 
+    /// Which server this is.
+    pub(super) async fn place(&self, clock: &Clock) -> Result<String, Fault> {
+        Ok(self.alone(PLACE, clock).await?.text(0)?.to_owned())
+    }
+
     /// The process that serves us now.
     pub(super) async fn backend(&self, clock: &Clock) -> Result<i64, Fault> {
         Ok(self.alone("SELECT pg_backend_pid()", clock).await?.int(0)?)
@@ -251,6 +256,10 @@ SELECT CASE WHEN pg_is_in_recovery() OR current_setting('transaction_read_only')
             ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int8 END, \
        inet_client_port()";
 
+/// No two servers began in the same microsecond, with the same port.
+const PLACE: &str = "\
+SELECT CAST(pg_postmaster_start_time() AS text) || ' ' || current_setting('port')";
+
 /// What a session is told. A connection of one's own may rest for as long as it
 /// likes and wait for as long as it is asked to, but a client that has vanished
 /// must be noticed.
@@ -269,6 +278,8 @@ fn limits(settings: &Settings, kind: Kind) -> impl Iterator<Item = (&'static str
         ("tcp_keepalives_idle", "5".to_owned()),
         ("tcp_keepalives_interval", "2".to_owned()),
         ("tcp_keepalives_count", "3".to_owned()),
+        // An answer that nobody takes in puts the questions off for minutes.
+        ("tcp_user_timeout", "15s".to_owned()),
     ]
     .into_iter()
 }

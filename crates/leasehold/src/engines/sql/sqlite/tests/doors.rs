@@ -195,3 +195,57 @@ fn network_file_systems_are_known() {
     assert_eq!(judge_fuse("fuse.sshfs"), FileSystem::Network("sshfs"));
     assert_eq!(judge_fuse("fuseblk"), FileSystem::Fuse);
 }
+
+/// The locks of the system on a store, as it lists them.
+#[cfg(target_os = "linux")]
+fn locks_on(rig: &Rig) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let ours = format!(":{} ", rig.path().metadata().unwrap().ino());
+    let all = std::fs::read_to_string("/proc/locks").unwrap();
+    all.lines().filter(|line| line.contains(&ours)).map(str::to_owned).collect()
+}
+
+/// The system takes all locks of a process on a file away when the process closes
+/// the file once; SQLite knows that, and nobody else may close it.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_store_that_is_opened_twice_keeps_its_locks() {
+    let rig = Rig::new();
+    let first = rig.open().await;
+    take(&first, &ticket("x")).await;
+    let before = locks_on(&rig);
+    assert_eq!(before.len(), 1, "nothing is locked: {before:?}");
+    let second = rig.open().await;
+    assert_eq!(locks_on(&rig).len(), 1, "the second open took the lock away");
+    take(&second, &ticket("y")).await;
+    second.close().await.unwrap();
+    assert_eq!(locks_on(&rig).len(), 1, "the second close did");
+    take(&first, &ticket("z")).await;
+    first.close().await.unwrap();
+}
+
+#[test]
+fn a_library_that_loses_locks_is_refused_with_advice() {
+    let path = std::path::Path::new("locks.db");
+    open::check_library(rusqlite::version_number(), rusqlite::version(), path).unwrap();
+    let error = open::check_library(3_051_002, "3.51.2", path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("SQLite 3.51.2"), "{error}");
+    assert!(error.to_string().contains("link 3.51.3 or later"), "{error}");
+}
+
+#[tokio::test]
+async fn a_path_may_have_any_letters() {
+    let rig = Rig::new();
+    for odd in ["a b", "50%", "what?x=1", "no#1", "\u{e4}"] {
+        let dir = rig.dir.path().join(odd);
+        std::fs::create_dir(&dir).unwrap();
+        let options = SqliteOptions::new(dir.join("locks.db"));
+        for _ in 0..2 {
+            let clock = Clock::from(rig.clock.clone());
+            let engine = Sqlite::open(options.clone(), clock).await.unwrap();
+            take(&engine, &ticket("x")).await;
+            engine.close().await.unwrap();
+        }
+    }
+}

@@ -301,3 +301,33 @@ async fn a_store_without_records_gets_them() {
     assert!(is_there(&b, "n").await);
     assert_eq!(count(&a, "PRAGMA user_version").await, 2);
 }
+
+/// Says how careful SQLite is with the commit of its transaction.
+struct Care(bool);
+
+impl Act for Care {
+    type Answer = i64;
+
+    fn is_lasting(&self) -> bool {
+        self.0
+    }
+
+    fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<i64> {
+        Ok(ledger.db.query_row("PRAGMA synchronous", [], |row| row.get(0))?)
+    }
+}
+
+/// 1 is NORMAL, which leaves the last commits to the memory; 2 is FULL.
+#[tokio::test]
+async fn a_commit_that_has_to_last_waits_for_the_disk_and_no_other_does() {
+    use super::super::verbs::{AddRecord, StoreRecord};
+    let rig = Rig::new();
+    let engine = rig.open().await;
+    for _ in 0..2 {
+        assert_eq!(engine.lounge.desk.ask(Care(false)).await.unwrap(), 1);
+        assert_eq!(engine.lounge.desk.ask(Care(true)).await.unwrap(), 2);
+    }
+    assert!(AddRecord(name("ids"), 1).is_lasting(), "a number may be given out twice");
+    assert!(StoreRecord(put("mark").lasting()).is_lasting(), "it may be run twice");
+    assert!(!StoreRecord(put("mark")).is_lasting());
+}

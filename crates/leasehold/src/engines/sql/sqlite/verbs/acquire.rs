@@ -67,8 +67,7 @@ impl Acquire {
             Answer::Busy { holder, recheck_in, .. } => {
                 let outlook = outlook(ledger, page, self.ticket(), now.after(recheck_in))?;
                 self.seat.iter_mut().for_each(|(_, seen)| *seen = Some(outlook.clone()));
-                let given = ledger.given(self.claim.ticket.name.namespace())?;
-                let place = left.map(|left| Place::new(left, now).above(given));
+                let place = left.map(|left| Place::new(left, now).above(outlook.floor));
                 Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
             }
             refused => Ok(refused.into_verdict(now)?),
@@ -140,5 +139,6 @@ pub(in super::super) fn outlook(
             blockers.push(client);
         }
     }
-    Ok(Outlook { look_at, blockers })
+    let floor = ledger.newest(page.name.namespace())?;
+    Ok(Outlook { look_at, blockers, floor })
 }

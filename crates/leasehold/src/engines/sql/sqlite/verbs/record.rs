@@ -35,6 +35,10 @@ impl Act for StoreRecord {
         self.0.value.as_ref().is_none_or(|value| value.len() <= QUICK)
     }
 
+    fn is_lasting(&self) -> bool {
+        self.0.lasting
+    }
+
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<Self::Answer> {
         ledger.store(&self.0)
     }
@@ -43,8 +47,13 @@ impl Act for StoreRecord {
 #[derive(Debug)]
 pub(in super::super) struct AddRecord(pub(in super::super) Name, pub(in super::super) u64);
 
+/// What was counted may never be counted again.
 impl Act for AddRecord {
     type Answer = u64;
+
+    fn is_lasting(&self) -> bool {
+        true
+    }
 
     fn run(&mut self, ledger: &mut Ledger<'_>) -> Trial<u64> {
         ledger.add(&self.0, self.1)

@@ -79,6 +79,7 @@ impl Renew {
         let answer = ledger.step(&mut page, Verb::Renew { id: ticket.id, ttl })?;
         let seat = page.state.find(ticket.id);
         ledger.save(page)?;
+        let floor = ledger.newest(ticket.name.namespace())?;
         let (Some((session, grant)), false) = (seat, answer == Answer::Gone) else {
             return Ok((0, Renewal::Gone));
         };
@@ -89,10 +90,7 @@ impl Renew {
         let Some(left) = left else { return Ok((0, Renewal::Gone)) };
         let sent_at = ledger.now;
         let answer = match grant {
-            None => {
-                let given = ledger.given(ticket.name.namespace())?;
-                Renewal::Queued(Place::new(left, sent_at).above(given))
-            }
+            None => Renewal::Queued(Place::new(left, sent_at).above(floor)),
             Some(_) => Renewal::Held { ttl: left, sent_at },
         };
         Ok((session, answer))

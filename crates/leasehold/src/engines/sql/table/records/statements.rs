@@ -47,12 +47,12 @@ pub(in super::super) struct Statements {
 }
 
 const LOAD: &str = "\
-SELECT {now}, r.version, r.value, r.expires, r.session, s.expires FROM (SELECT 1 AS one) k \
+SELECT {then}, r.version, r.value, r.expires, r.session, s.expires FROM (SELECT 1 AS one) k \
 LEFT JOIN {records} r ON r.namespace = $1 AND r.name = $2 \
 LEFT JOIN {sessions} s ON s.id = r.session";
 
 const LIST: &str = "\
-SELECT {now}, r.version, r.value, r.expires, r.session, s.expires, r.name FROM {records} r \
+SELECT {then}, r.version, r.value, r.expires, r.session, s.expires, r.name FROM {records} r \
 LEFT JOIN {sessions} s ON s.id = r.session \
 WHERE r.namespace = $1 AND r.name >= $2 AND r.name > $3 ORDER BY r.name LIMIT $4";
 
@@ -81,7 +81,7 @@ const LOG: &str = "\
 INSERT INTO {changes} (namespace, version, name, at, value) \
 SELECT $1::text, d.version, $2::text, {now}, $3::bytea FROM {namespaces} d \
 WHERE d.namespace = $1 AND EXISTS \
- (SELECT 1 FROM {watchers} w WHERE w.namespace = $1 AND w.expires > {now})";
+ (SELECT 1 FROM {watchers} w WHERE w.namespace = $1 AND w.expires > {then})";
 
 const THERE: &str =
     " AND EXISTS (SELECT 1 FROM {records} r WHERE r.namespace = $1 AND r.name = $2)";
@@ -90,13 +90,13 @@ const THERE: &str =
 const TELL: &str = "\
 WITH made AS (LOG RETURNING 1) SELECT count(pg_notify(w.channel, $4::text)) FROM \
  (SELECT DISTINCT 'leasehold_' || lpad(to_hex(client), 16, '0') AS channel FROM {watchers} \
-  WHERE namespace = $1 AND expires > {now}) w WHERE EXISTS (SELECT 1 FROM made)";
+  WHERE namespace = $1 AND expires > {then}) w WHERE EXISTS (SELECT 1 FROM made)";
 
 /// A record that nobody watches goes without a word: nobody has seen it since
 /// its time was up, and whoever begins to watch does not see it any more.
 const UNSEEN: &str = "\
-WHERE expires <= {now} AND namespace NOT IN \
- (SELECT w.namespace FROM {watchers} w WHERE w.expires > {now}) LIMIT $1";
+WHERE expires <= {then} AND namespace NOT IN \
+ (SELECT w.namespace FROM {watchers} w WHERE w.expires > {then}) LIMIT $1";
 
 impl Statements {
     pub(in super::super) fn new(ground: &Ground) -> Self {
@@ -169,11 +169,11 @@ impl Statements {
                 &format!("DELETE FROM {{records}} {UNSEEN}"),
             ),
             lapsed: text(
-                "SELECT namespace, name, version FROM {records} WHERE expires <= {now} LIMIT $1",
+                "SELECT namespace, name, version FROM {records} WHERE expires <= {then} LIMIT $1",
             ),
             unbound: text(
                 "SELECT r.namespace, r.name, r.version FROM {sessions} s \
-                 JOIN {records} r ON r.session = s.id WHERE s.expires <= {now} LIMIT $1",
+                 JOIN {records} r ON r.session = s.id WHERE s.expires <= {then} LIMIT $1",
             ),
             list: text(LIST),
         }
