@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::Aim;
+
 /// Show live who holds what and who waits
 ///
 /// On a terminal a table that is redrawn in place; q or Ctrl-C ends it.
@@ -31,9 +33,8 @@ Exit codes: 0 after q, Ctrl-C, or when the reader of a pipe has gone; 128+N
 after signal N. The first look must succeed; later failures are told on
 standard error, and it goes on trying.")]
 pub(crate) struct Watch {
-    /// Only names that start with this text
-    #[arg(default_value = "", hide_default_value = true)]
-    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) aim: Aim,
 
     /// The time between two looks; at least 100ms
     #[arg(long, value_name = "DURATION", value_parser = often_enough, default_value = "1s")]
