@@ -85,3 +85,21 @@ async fn empty_parents_go_by_themselves() -> Checked {
     };
     until("the parents go", gone).await
 }
+
+/// A fixed lease runs for as long as was agreed, whatever it is asked for later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_extension_by_less_takes_nothing_away() -> Checked {
+    for store in Store::BOTH {
+        let server = store.start()?;
+        let (one, two) = (open(&server.url()).await?, open(&server.url()).await?);
+        let guard = one.mutex(NAME).ttl(LONG).renew(false).lock().await?;
+        // It may be refused; what was agreed stands.
+        let _ = guard.extend(2 * one.profile().limits.ttl_min).await;
+        let wait = two.mutex(NAME).ttl(LONG).lock().within(8 * one.profile().limits.ttl_min).await;
+        match wait {
+            Ok(_) => assert!(guard.check().is_err(), "{store:?}: two holders"),
+            Err(error) => assert!(error.is_timed_out(), "{store:?}: {error}"),
+        }
+    }
+    Ok(())
+}

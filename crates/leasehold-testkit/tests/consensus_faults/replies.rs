@@ -1,6 +1,6 @@
 //! Replies that are lost after the servers have acted.
 
-use leasehold::Error;
+use leasehold::{Error, Mode};
 use leasehold_testkit::check;
 use leasehold_testkit::contest::{BOUND, Checked, Contest, until};
 use leasehold_testkit::proxy::{Fault, FaultProxy, Way};
@@ -76,6 +76,40 @@ async fn lost_replies_lock_nobody_out() -> Checked {
         contest.shake(15, std::time::Duration::from_millis(200), lose).await?;
         contest.proceeds(2).await?;
         check::all(&contest.end().await?)?;
+    }
+    Ok(())
+}
+
+/// A writer becomes a reader, is watched over while it does, and the reply is lost:
+/// it holds, and there is one entry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversion_whose_reply_was_lost_leaves_one_reader() -> Checked {
+    for store in Store::BOTH {
+        let server = store.start()?;
+        let proxy = proxy(&server)?;
+        let (one, two) = (open(&server.url_via(proxy.addr())).await?, open(&server.url()).await?);
+        for lose in [false, true, true] {
+            let mut guard = one.rwlock(NAME).ttl(LONG).write().within(BOUND).await?;
+            // By now its entry is watched, and the one for writing goes.
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            let converting = async {
+                let converted = guard.convert(Mode::Read).await;
+                (guard, converted)
+            };
+            let converting = tokio::spawn(converting);
+            if lose {
+                lose_a_reply(&proxy);
+                proxy.reset_all();
+                proxy.heal();
+            }
+            let (guard, converted) = converting.await?;
+            converted?;
+            two.rwlock(NAME).ttl(LONG).read().within(BOUND).await?.release().await?;
+            guard.check()?;
+            assert_eq!(store.line(&server)?.len(), 1, "{store:?}: an orphan");
+            guard.release().await?;
+            until("nothing is left", || async { Ok(store.line(&server)?.is_empty()) }).await?;
+        }
     }
     Ok(())
 }

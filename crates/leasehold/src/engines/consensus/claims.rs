@@ -142,7 +142,10 @@ impl<E: Ensemble> Office<E> {
         let (id, part) = (claim.ticket.id, line.part);
         let newcomer = self.newcomer(claim, desk, part, mode, wants);
         let (card, again) = (newcomer.card.clone(), newcomer.again);
-        self.doubt(desk, part, true);
+        if !self.doubt(desk, part, true) {
+            // It went with entries that somebody has removed, and is needed again.
+            self.desks.put(desk.clone());
+        }
         let mut joined = match self.ensemble.join(Arc::clone(&desk.session), line, newcomer).await {
             Ok(Entered(found)) => found.await.map_err(Error::unknown)?,
             Err(error) => {
@@ -187,15 +190,13 @@ impl<E: Ensemble> Office<E> {
         }
     }
 
-    /// Whether more may be left in a line than is known here. A desk that has gone
-    /// meanwhile, with entries that somebody removed, is needed again.
-    fn doubt(&self, desk: &mut Desk, part: Part, doubtful: bool) {
+    /// Whether more may be left in a line than is known here; whether the desk is
+    /// still there.
+    fn doubt(&self, desk: &mut Desk, part: Part, doubtful: bool) -> bool {
         desk.doubts.retain(|other| *other != part);
         desk.doubts.extend(doubtful.then_some(part));
         let noted = |known: &mut Desk| known.doubts.clone_from(&desk.doubts);
-        if self.desks.update(desk.ticket.id, noted).is_none() {
-            self.desks.put(desk.clone());
-        }
+        self.desks.update(desk.ticket.id, noted).is_some()
     }
 
     /// It is at the front: ours, unless its entries have gone meanwhile.
@@ -297,31 +298,52 @@ impl<E: Ensemble> Office<E> {
         let Some(desk) = self.desks.get(ticket.id).filter(|desk| desk.fence().is_some()) else {
             return Ok(Renewal::Gone);
         };
-        let entry = match (desk.ticket.mode, to) {
-            (Mode::Write, Mode::Read) => desk.entries.first().cloned(),
-            (held, to) if held == to => None,
-            (held, _) => return Answer::OtherKind(held).into_converted(desk.session.proven()),
-        };
-        if let Some(entry) = entry {
-            let converted = self.ensemble.downgrade(Arc::clone(&desk.session), entry).await?;
-            let Some(reader) = converted else { return Ok(Renewal::Gone) };
-            self.converted(ticket.id, reader);
+        let session = Arc::clone(&desk.session);
+        match (desk.ticket.mode, to) {
+            (Mode::Write, Mode::Read) if !self.downgrade(desk).await? => return Ok(Renewal::Gone),
+            (Mode::Write, Mode::Read) => {}
+            (held, to) if held == to => {}
+            (held, _) => return Answer::OtherKind(held).into_converted(session.proven()),
         }
-        let (ttl, sent_at) = desk.session.known();
+        let (ttl, sent_at) = session.known();
         Ok(Renewal::Held { ttl, sent_at })
     }
 
-    /// A lease has become one for reading, perhaps under another key.
-    fn converted(self: &Arc<Self>, id: LeaseId, reader: Entry) {
-        let changed = self.desks.update(id, |desk| {
-            desk.ticket.mode = Mode::Read;
-            desk.former = desk.entries.first().map(|writer| Arc::clone(&writer.key));
-            desk.entries = vec![reader];
-            desk.clone()
-        });
-        if let Some(desk) = changed {
-            self.watch_over(&desk, true);
+    /// Makes a writer a reader; whether it is one. Until that is answered it may
+    /// have either entry, and that one of them goes means nothing.
+    async fn downgrade(self: &Arc<Self>, mut desk: Desk) -> Result<bool> {
+        let Some(writer) = desk.entries.first().cloned() else { return Ok(false) };
+        let doubtful = desk.is_doubtful();
+        self.doubt(&mut desk, Part::Queue, true);
+        match self.ensemble.downgrade(Arc::clone(&desk.session), writer).await {
+            Ok(Some(reader)) => Ok(self.converted(&mut desk, reader).await),
+            Ok(None) => Ok(false),
+            Err(error) => {
+                let unknown = doubtful || error.outcome() == Outcome::Unknown;
+                self.doubt(&mut desk, Part::Queue, unknown);
+                self.watch_over(&desk, false);
+                Err(error)
+            }
         }
+    }
+
+    /// A lease has become one for reading, perhaps under another key; unless it
+    /// was taken away meanwhile.
+    async fn converted(self: &Arc<Self>, desk: &mut Desk, reader: Entry) -> bool {
+        desk.ticket.mode = Mode::Read;
+        desk.former = desk.entries.first().map(|writer| Arc::clone(&writer.key));
+        desk.entries = vec![reader.clone()];
+        self.doubt(desk, Part::Queue, false);
+        let changed = self.desks.update(desk.ticket.id, |known| {
+            known.ticket.mode = Mode::Read;
+            known.former.clone_from(&desk.former);
+            known.entries.clone_from(&desk.entries);
+        });
+        match changed {
+            Some(()) => self.watch_over(desk, true),
+            None => self.see_off(&desk.session, &reader).await,
+        }
+        changed.is_some()
     }
 
     async fn with_record(

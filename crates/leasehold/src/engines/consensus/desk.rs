@@ -40,14 +40,6 @@ pub(super) struct Desk {
     pub(super) fixed: Option<(Moment, Arc<Task>)>,
 }
 
-/// What a renewal needs to know of a desk: many are looked at together.
-#[derive(Debug)]
-pub(super) struct Glance {
-    pub(super) session: Arc<Session>,
-    pub(super) stage: Stage,
-    pub(super) is_fixed: bool,
-}
-
 /// How far a lease is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -128,15 +120,13 @@ impl Desks {
         self.locked().get(&id).cloned()
     }
 
-    /// A glance at each of these.
-    pub(super) fn glance<'a>(&self, ids: impl Iterator<Item = &'a LeaseId>) -> Vec<Option<Glance>> {
+    /// The session of each of these.
+    pub(super) fn sessions<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a LeaseId>,
+    ) -> Vec<Option<Arc<Session>>> {
         let desks = self.locked();
-        let glance = |desk: &Desk| Glance {
-            session: Arc::clone(&desk.session),
-            stage: desk.stage.clone(),
-            is_fixed: desk.fixed_for.is_some(),
-        };
-        ids.map(|id| desks.get(id).map(glance)).collect()
+        ids.map(|id| desks.get(id).map(|desk| Arc::clone(&desk.session))).collect()
     }
 
     pub(super) fn put(&self, desk: Desk) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Office;
 use super::card::Card;
-use super::desk::{Desk, Glance, Stage, Task};
+use super::desk::{Desk, Stage, Task};
 use super::endings::remove;
 use super::ensemble::{Change, Ensemble, Entry, Step};
 use super::mark::Mark;
@@ -41,22 +41,21 @@ impl<E: Ensemble> Office<E> {
     }
 
     pub(super) async fn renew(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
-        let desks = self.desks.glance(tickets.iter().map(|refresh| &refresh.ticket.id));
-        let silent = self.prove_all(&desks).await;
-        let answers = tickets.iter().zip(desks).map(|(refresh, desk)| {
-            let Some(desk) = desk else { return Renewal::Gone };
-            match silent.iter().find(|(session, _)| session.id() == desk.session.id()) {
+        let sessions = self.desks.sessions(tickets.iter().map(|refresh| &refresh.ticket.id));
+        let silent = self.prove_all(&sessions).await;
+        let answers = tickets.iter().zip(sessions).map(|(refresh, session)| {
+            let Some(session) = session else { return Renewal::Gone };
+            match silent.iter().find(|(other, _)| other.id() == session.id()) {
                 Some((_, error)) => Renewal::Unknown(error.clone()),
-                None => self.renewed(refresh, &desk),
+                None => self.renewed(refresh, &session),
             }
         });
         answers.collect()
     }
 
     /// One sign of life for each session; those that gave none, and why.
-    async fn prove_all(&self, desks: &[Option<Glance>]) -> Vec<(Arc<Session>, Error)> {
-        let mut sessions: Vec<&Arc<Session>> =
-            desks.iter().flatten().map(|desk| &desk.session).collect();
+    async fn prove_all(&self, sessions: &[Option<Arc<Session>>]) -> Vec<(Arc<Session>, Error)> {
+        let mut sessions: Vec<&Arc<Session>> = sessions.iter().flatten().collect();
         sessions.sort_by_key(|session| session.id());
         sessions.dedup_by_key(|session| session.id());
         sessions.retain(|session| !session.is_over());
@@ -73,24 +72,33 @@ impl<E: Ensemble> Office<E> {
         failed
     }
 
-    /// What the store has told meanwhile counts, and is looked at together.
-    fn renewed(self: &Arc<Self>, refresh: &Refresh, desk: &Glance) -> Renewal {
-        let (session, id) = (&desk.session, refresh.ticket.id);
-        let (ttl, sent_at) = session.known();
-        let held = ttl.min(refresh.ttl);
-        let kept = match desk.stage {
-            _ if session.is_over() => false,
-            Stage::Held { .. } if desk.is_fixed => self.end_at(id, sent_at.after(refresh.ttl)),
-            Stage::Held { .. } | Stage::Queued { .. } => true,
-            Stage::Asked => false,
+    /// What is kept of a lease, as it stands by now: its turn may have come while
+    /// the proof was under way, or its entries may have gone.
+    fn renewed(self: &Arc<Self>, refresh: &Refresh, session: &Session) -> Renewal {
+        let id = refresh.ticket.id;
+        let stands = |desk: &mut Desk| {
+            let same = desk.session.id() == session.id() && !session.is_over();
+            same.then(|| (desk.stage.clone(), desk.fixed_for.is_some()))
         };
-        let told = |desk: &mut Desk| desk.told = sent_at.after(held);
-        if !kept || self.desks.update(id, told).is_none() {
-            return Renewal::Gone;
-        }
-        match desk.stage {
-            Stage::Queued { .. } => Renewal::Queued(Place::new(ttl, sent_at)),
-            _ => Renewal::Held { ttl: held, sent_at },
+        let stands = self.desks.update(id, stands).flatten();
+        let (ttl, sent_at) = session.known();
+        let kept = match stands {
+            Some((Stage::Queued { .. }, _)) => return Renewal::Queued(Place::new(ttl, sent_at)),
+            Some((Stage::Held { .. }, false)) => Some(refresh.ttl),
+            Some((Stage::Held { .. }, true)) => {
+                let end = self.end_at(id, sent_at.after(refresh.ttl));
+                end.map(|end| end.since(sent_at))
+            }
+            Some((Stage::Asked, _)) | None => None,
+        };
+        kept.map_or(Renewal::Gone, |kept| self.told_of(id, ttl.min(kept), sent_at))
+    }
+
+    /// Its holder is told that it is kept for so long.
+    fn told_of(&self, id: LeaseId, ttl: Duration, sent_at: Moment) -> Renewal {
+        match self.desks.update(id, |desk| desk.told = sent_at.after(ttl)) {
+            Some(()) => Renewal::Held { ttl, sent_at },
+            None => Renewal::Gone,
         }
     }
 
@@ -182,9 +190,11 @@ impl<E: Ensemble> Office<E> {
 
     /// Somebody else has removed an entry of ours, or tells us to go.
     async fn vanished(&self, id: LeaseId, entry: &Entry, loss: Loss) {
-        // A key may be made anew by the same lease: that one is another entry.
+        // A key may be made anew by the same lease: that one is another entry. And
+        // one that is about to be converted goes, for another one.
         let same = |own: &Entry| own.key == entry.key && own.fence == entry.fence;
-        let is_ours = |desk: &mut Desk| desk.all().any(same);
+        let in_doubt = |desk: &Desk| loss == Loss::Gone && desk.is_doubtful();
+        let is_ours = |desk: &mut Desk| !in_doubt(desk) && desk.all().any(same);
         if self.desks.update(id, is_ours) != Some(true) {
             return;
         }
@@ -209,8 +219,19 @@ impl<E: Ensemble> Office<E> {
         }
     }
 
-    /// Ends a fixed lease when its time is up; whether it has not ended before.
-    pub(super) fn end_at(self: &Arc<Self>, id: LeaseId, moment: Moment) -> bool {
+    /// Ends a fixed lease then, or later if that was agreed before: when it ends.
+    /// `None` if it has ended.
+    pub(super) fn end_at(self: &Arc<Self>, id: LeaseId, moment: Moment) -> Option<Moment> {
+        self.desks.update(id, |desk| match &desk.fixed {
+            Some((end, _)) if *end >= moment => *end,
+            _ => {
+                desk.fixed = Some((moment, self.end_later(id, moment)));
+                moment
+            }
+        })
+    }
+
+    fn end_later(self: &Arc<Self>, id: LeaseId, moment: Moment) -> Arc<Task> {
         let office = Arc::clone(self);
         let task = async move {
             office.clock.sleep_until(moment).await;
@@ -221,8 +242,7 @@ impl<E: Ensemble> Office<E> {
                 None => {}
             }
         };
-        let task = Arc::new(Task(self.home.spawn(task).abort_handle()));
-        self.desks.update(id, |desk| desk.fixed = Some((moment, task))).is_some()
+        Arc::new(Task(self.home.spawn(task).abort_handle()))
     }
 
     /// A lease was cut off: its entries stay for as long as its delay.

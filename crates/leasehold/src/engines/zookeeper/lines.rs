@@ -250,7 +250,7 @@ impl Client {
         let answer = only(ask(&tether, vec![Request::Multi(steps)]).await?)?;
         let steps = match answer.result {
             Ok(Body::Steps(steps)) => steps,
-            Ok(_) => return Err(fault::misfit()),
+            Ok(_) => return Err(fault::misfit().unknown()),
             Err(code) => return Err(fault::refused(code)),
         };
         match steps.iter().find_map(|step| step.as_ref().err().filter(|code| code.0 != 0)) {
