@@ -52,6 +52,43 @@ impl Nodes {
         format!("redlock://{}?key=lock:{{name}}&timeout=1s&{options}", hosts.join(","))
     }
 
+    /// A client that gives up on a round soon and on a request never.
+    async fn hasty(&self) -> Locks {
+        let hosts: Vec<String> = self.proxies.iter().map(|it| it.addr().to_string()).collect();
+        let options = "quarantine=0s&node_timeout=300ms&timeout=60s&retry=forever:20ms";
+        let url = format!("redlock://{}?key=lock:{{name}}&{options}", hosts.join(","));
+        leasehold::open(url).await.unwrap()
+    }
+
+    /// A client that no proxy stands in the way of.
+    async fn direct(&self) -> Locks {
+        let hosts: Vec<String> = self.servers.iter().map(|it| it.addr().to_string()).collect();
+        let options = "quarantine=0s&node_timeout=10s";
+        let url = format!("redlock://{}?key=lock:{{name}}&{options}", hosts.join(","));
+        leasehold::open(url).await.unwrap()
+    }
+
+    /// How many scripts a server has run.
+    fn calls(&self, node: usize) -> u64 {
+        let info: String =
+            self.peek(node, |it| redis::cmd("INFO").arg("commandstats").query(it).unwrap());
+        let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().unwrap())
+    }
+
+    /// How long a server keeps the lock.
+    fn left(&self, node: usize) -> Duration {
+        let millis: i64 = self.peek(node, |it| it.pttl(KEY).unwrap());
+        Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+    }
+
+    /// How long most servers keep it.
+    fn kept(&self) -> Duration {
+        let mut left: Vec<Duration> = (0..self.servers.len()).map(|node| self.left(node)).collect();
+        left.sort_unstable();
+        left[left.len() - left.len() / 2 - 1]
+    }
+
     /// A client of servers that have nothing to forget.
     async fn open(&self) -> Locks {
         leasehold::open(self.url("quarantine=0s&node_timeout=10s")).await.unwrap()
@@ -376,6 +413,114 @@ async fn rl12_a_claim_that_fails_leaves_nothing_on_any_node() {
     assert!(locks.mutex("n").ttl(HOUR).try_lock().await.unwrap().is_none(), "two of five");
     eventually("no residue", || nodes.holders() == 3).await;
     assert!((0..3).all(|node| nodes.has(node)), "someone else's lock was removed");
+}
+
+/// Some servers answer only when a ticket is in its third round; then all of
+/// its rounds are answered at once, and the first two are cleaned up.
+async fn granted_among_late_answers(nodes: &Nodes, slow: &[usize]) -> Guard {
+    let locks = nodes.hasty().await;
+    // Connections and scripts are there.
+    let warm = locks.mutex("warm").lock().within(PATIENCE).await.unwrap();
+    warm.release().await.unwrap();
+    let before: Vec<u64> = slow.iter().map(|node| nodes.calls(*node)).collect();
+    slow.iter().for_each(|node| nodes.proxies[*node].set(Way::Replies, Fault::Hold));
+    let asked = tokio::spawn(async move { locked(&locks).await });
+    let asked_since = |at: usize| nodes.calls(slow[at]) - before[at];
+    eventually("a third round", || (0..slow.len()).all(|at| asked_since(at) >= 3)).await;
+    nodes.heal();
+    let guard = timeout(PATIENCE, asked).await.unwrap().unwrap();
+    // Three locks and two clean-ups, at least.
+    eventually("late clean-ups", || (0..slow.len()).all(|at| asked_since(at) >= 5)).await;
+    guard
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_clean_up_leaves_the_next_round_alone() {
+    let nodes = Nodes::new(3);
+    let other = nodes.direct().await;
+    for turn in 0..3 {
+        let guard = granted_among_late_answers(&nodes, &[0, 2]).await;
+        assert!(try_lock(&other).await.is_none(), "two holders in turn {turn}");
+        assert!(nodes.holders() >= 2, "it stands on {} in turn {turn}", nodes.holders());
+        guard.check().unwrap();
+        guard.release().await.unwrap();
+        eventually("no residue", || nodes.holders() == 0).await;
+    }
+}
+
+/// Two votes are all there are: one that is cleaned away is one too many.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_clean_up_leaves_the_next_round_alone_beside_a_stranger() {
+    let nodes = Nodes::new(3);
+    let other = nodes.direct().await;
+    let _: () = nodes.peek(1, |it| it.set_ex(KEY, "someone else", 3600).unwrap());
+    let guard = granted_among_late_answers(&nodes, &[2]).await;
+    nodes.forget(1);
+    assert!(try_lock(&other).await.is_none(), "two holders");
+    assert!(nodes.has(0) && nodes.has(2), "a vote was cleaned away");
+    guard.check().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extension_by_nothing_takes_nothing_away() {
+    let nodes = Nodes::new(3);
+    let guard = locked(&nodes.open().await).await;
+    eventually("all nodes have it", || nodes.holders() == 3).await;
+    // Refused or not: the lease is as it was.
+    let _ = guard.extend(Duration::ZERO).await;
+    assert!(try_lock(&nodes.direct().await).await.is_none(), "two holders");
+    assert!(nodes.kept() > HOUR / 2, "cut to {:?}", nodes.kept());
+    guard.check().unwrap();
+}
+
+/// A lease that was extended for long is renewed for less, and then the holder
+/// is cut off.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_after_a_long_extension_shortens_nothing() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.open().await;
+    let guard = locks.mutex("n").ttl(SHORT).lock().within(PATIENCE).await.unwrap();
+    eventually("all nodes have it", || nodes.holders() == 3).await;
+    guard.extend(HOUR).await.unwrap();
+    let before: Vec<u64> = (0..3).map(|node| nodes.calls(node)).collect();
+    eventually("a renewal", || (0..3).all(|node| nodes.calls(node) > before[node])).await;
+    nodes.cut(0..3);
+    let believed = guard.remaining();
+    assert!(believed <= nodes.kept() + SHORT, "{believed:?}, but kept for {:?}", nodes.kept());
+    let other = nodes.direct().await;
+    let second = other.mutex("n").ttl(SHORT).lock().within(2 * SHORT).await;
+    assert!(second.is_err() || guard.check().is_err(), "two holders");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_extension_is_longer_than_nodes_may_be_trusted_to_remember() {
+    let nodes = Nodes::new(3);
+    wait_until_old(&nodes, 8).await;
+    let ttl = Duration::from_secs(8);
+    let locks = leasehold::open(nodes.url("quarantine=8s&node_timeout=10s")).await.unwrap();
+    let guard = locks.mutex("n").ttl(ttl).renew(false).lock().within(PATIENCE).await.unwrap();
+    // Refused, or cut down to what can be kept.
+    let _ = guard.extend(HOUR).await;
+    assert!(guard.remaining() <= ttl, "{:?} of {ttl:?}", guard.remaining());
+    assert!((0..3).all(|node| nodes.left(node) <= ttl), "a node keeps it for longer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_few_nodes_say_why_each_of_them_is_missing() {
+    let nodes = Nodes::new(3);
+    let url = nodes.url("quarantine=1h&node_timeout=1s&retry=none");
+    let locks = leasehold::open(url).await.unwrap();
+    nodes.proxies[2].set(Way::Replies, Fault::Hold);
+    let error = locks.mutex("n").ttl(SHORT).try_lock().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    let text = error.to_string();
+    assert!(nodes.proxies[2].counts().replies.held > 0, "no fault");
+    for proxy in &nodes.proxies {
+        assert!(text.contains(&proxy.addr().to_string()), "{} is not in {text}", proxy.addr());
+    }
+    assert_eq!(text.matches("does not vote until").count(), 2, "{text}");
+    assert!(text.starts_with("only 0 of 3 nodes count"), "{text}");
+    nodes.heal();
 }
 
 /// Four clients add to a register while nodes die and come back empty, one at

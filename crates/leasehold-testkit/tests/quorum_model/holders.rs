@@ -67,6 +67,9 @@ const SOUND: Rules = Rules {
     deadline: Deadline::Follows,
 };
 
+/// As little time as it takes for one renewal to be shorter than another.
+const RENEWED: Rules = Rules { rounds: [1, 1], renewals: [2, 0], spans: &[1, 2], ttl: 1, ..SOUND };
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Lock {
     ticket: u8,
@@ -394,8 +397,9 @@ fn a_second_and_third_round_of_a_ticket_hold() {
 
 #[test]
 fn renewals_and_extensions_hold() {
-    holds("two renewals of one round", Rules { rounds: [1, 1], renewals: [2, 0], ..SOUND });
-    holds("a renewal in either of two rounds", Rules { renewals: [1, 0], ..SOUND });
+    holds("two renewals of one round", RENEWED);
+    let rounds = [2, 1];
+    holds("a renewal in either of two rounds", Rules { rounds, renewals: [1, 0], ..RENEWED });
 }
 
 #[test]
@@ -407,8 +411,6 @@ fn a_clean_up_that_names_the_ticket_alone_breaks_it() {
 fn a_late_lock_that_takes_the_place_of_a_later_round_breaks_it() {
     breaks("any round ousts", Rules { any_round_ousts: true, ..SOUND });
 }
-
-const RENEWED: Rules = Rules { rounds: [1, 1], renewals: [2, 0], ..SOUND };
 
 #[test]
 fn a_node_that_shortens_under_a_deadline_that_only_grows_breaks_it() {

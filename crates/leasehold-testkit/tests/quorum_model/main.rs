@@ -49,7 +49,7 @@ impl Set {
 fn explore<M>(what: &str, rules: M, enough: HasDiscoveries) -> Vec<&'static str>
 where
     M: Model + Send + Sync + 'static,
-    M::State: Hash + Send + Sync,
+    M::State: Clone + std::fmt::Debug + PartialEq + Hash + Send + Sync,
     M::Action: std::fmt::Debug + Clone + PartialEq,
 {
     let checker = rules.checker().threads(2).finish_when(enough).spawn_bfs().join();

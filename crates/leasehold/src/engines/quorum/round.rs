@@ -234,6 +234,25 @@ fn floor() -> u64 {
     (wall_micros() / 1_000_000 * 1_000_000).min(MOST)
 }
 
+/// What a lock has left on its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Nothing,
+    Lease,
+    /// It may be there, or may get there yet.
+    Unknown,
+}
+
+impl Left {
+    fn by(answer: &Result<Answer>) -> Self {
+        match answer {
+            Ok(Answer::Vote(..)) => Self::Lease,
+            Err(error) if error.outcome() == Effect::Unknown => Self::Unknown,
+            Ok(Answer::Busy(_)) | Err(_) => Self::Nothing,
+        }
+    }
+}
+
 /// The part of a round that concerns one node: its requests, one after the
 /// other, also when nobody waits for them any more.
 struct Errand {
@@ -253,10 +272,7 @@ impl Errand {
             Ok(Answer::Vote(number, _)) => Some(*number),
             Ok(Answer::Busy(_)) | Err(_) => None,
         };
-        let may_hold = match &answer {
-            Ok(answer) => matches!(answer, Answer::Vote(..)),
-            Err(error) => error.outcome() == Effect::Unknown,
-        };
+        let left = Left::by(&answer);
         let late = *self.fate.borrow() == Fate::Ended;
         self.tell(Told::Answer(answer));
         loop {
@@ -276,8 +292,9 @@ impl Errand {
                     }
                     return;
                 }
-                Fate::GivenUp => return self.clean(&seat, may_hold).await,
-                Fate::Ended => return self.clean(&seat, may_hold && late).await,
+                Fate::GivenUp => return self.clean(&seat, left).await,
+                Fate::Ended if late => return self.clean(&seat, left).await,
+                Fate::Ended => return self.clean(&seat, Left::Nothing).await,
             }
             if self.fate.changed().await.is_err() {
                 return;
@@ -285,8 +302,8 @@ impl Errand {
         }
     }
 
-    async fn clean(&self, seat: &Arc<Seat>, needed: bool) {
-        let cleaned = !needed || self.unlock(seat).await;
+    async fn clean(&self, seat: &Arc<Seat>, left: Left) {
+        let cleaned = left == Left::Nothing || self.unlock(seat, left).await;
         self.tell(Told::Cleaned);
         if !cleaned && seat.debts.add(self.claim.ticket.clone()) {
             self.clean_later(seat).await;
@@ -304,10 +321,14 @@ impl Errand {
         }
     }
 
-    /// Whether the node has answered that it is not ours any more.
-    async fn unlock(&self, seat: &Arc<Seat>) -> bool {
+    /// Whether it is not ours any more, and will not be. A lock that was not
+    /// answered may still arrive after an unlock that found nothing.
+    async fn unlock(&self, seat: &Arc<Seat>, left: Left) -> bool {
         let Ok(node) = seat.node() else { return false };
-        node.unlock(self.claim.ticket.clone()).await.is_ok()
+        match node.unlock(self.claim.ticket.clone()).await {
+            Ok(removed) => removed || left == Left::Lease,
+            Err(_) => false,
+        }
     }
 
     async fn lock(&self, seat: &Arc<Seat>, floor: u64) -> Result<Answer> {

@@ -40,11 +40,13 @@ impl Seat {
         Arc::new(Self { endpoint, open, state, well, debts: Debts::default() })
     }
 
-    /// Removes what its node may still have of earlier rounds of a ticket.
+    /// Removes what its node may still have of earlier rounds of a ticket. What
+    /// was not there may still be under way, and is looked for again.
     pub(super) async fn pay(self: &Arc<Self>, id: LeaseId) -> Result<()> {
         for bid in self.debts.of(id) {
-            self.node()?.unlock(bid.clone()).await?;
-            self.debts.paid(&bid);
+            if self.node()?.unlock(bid.clone()).await? {
+                self.debts.paid(&bid);
+            }
         }
         Ok(())
     }
