@@ -46,10 +46,9 @@ pub(super) fn refused(cause: &RedisError) -> Error {
 /// What went wrong with one verb of a call, in the words of its script.
 pub(in crate::engines::redis) fn failed(why: &str) -> Error {
     let mut words = why.split([' ', ':', '-']);
-    let known = match why.contains("The user executing the script") {
-        true => CODES.iter().find(|row| row.0 == "NOPERM"),
-        false => words.find_map(|word| CODES.iter().find(|row| row.0 == word)),
-    };
+    let row = |code: &str| CODES.iter().find(|row| row.0 == code);
+    let forbidden = why.contains("The user executing the script");
+    let known = if forbidden { row("NOPERM") } else { words.find_map(row) };
     let odd = "a script failed on what it found; do other programs write our keys?";
     let (kind, message) = known.map_or((Unexpected, odd), |row| (row.1, row.2));
     Error::new(kind, message).caused_by(said("", why).trim_start()).unknown()
@@ -188,6 +187,20 @@ mod tests {
         assert_eq!(in_script(forbidden), (Denied, Outcome::Unknown));
         let old = "ERR Error running script (call to f_7b0): @user_script:1: WRONGTYPE Operation";
         assert_eq!(judged(old), (Invalid, Outcome::Unknown));
+    }
+
+    #[test]
+    fn a_verb_that_failed_says_why() {
+        for (why, kind) in [
+            ("OOM command not allowed when used memory > 'maxmemory'.", Unavailable),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", Invalid),
+            ("@user_script: 12: -WRONGTYPE Operation against a key", Invalid),
+            ("The user executing the script can't run this command or subcommand", Denied),
+            ("user_script:12: attempt to index local 'record' (a number value)", Unexpected),
+        ] {
+            let error = failed(why);
+            assert_eq!((error.kind(), error.outcome()), (kind, Outcome::Unknown), "{why}");
+        }
     }
 
     #[test]

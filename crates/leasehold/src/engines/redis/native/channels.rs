@@ -78,7 +78,12 @@ impl Channels {
         self.fall_silent(channel).await;
     }
 
-    /// Lets go of what nobody uses, once there is a lot.
+    /// Whether it is time to tidy up.
+    pub(super) fn are_many(&self) -> bool {
+        self.all().len() > MANY
+    }
+
+    /// Lets go of what nobody uses.
     pub(super) async fn tidy(&self) {
         for channel in self.unused() {
             self.fall_silent(&channel).await;
@@ -87,7 +92,7 @@ impl Channels {
 
     fn unused(&self) -> Vec<Vec<u8>> {
         let (all, now) = (self.all(), self.clock.now());
-        let idle = all.iter().filter(|(_, it)| all.len() > MANY && it.is_idle(now));
+        let idle = all.iter().filter(|(_, it)| it.is_idle(now));
         idle.map(|(channel, _)| channel.clone()).collect()
     }
 

@@ -62,7 +62,7 @@ struct Inner {
     bells: Bells,
     waits: Waits,
     watchers: Watchers,
-    channels: Channels,
+    channels: Arc<Channels>,
     /// Where tasks live.
     home: Handle,
     /// Random: who knows it may write to our channel, but not guess a lease id.
@@ -90,7 +90,7 @@ pub(super) async fn open(
         watchers: Watchers::default(),
         bells: Bells::default(),
         waits: Waits::default(),
-        channels: Channels::new(link.clone(), clock.clone()),
+        channels: Arc::new(Channels::new(link.clone(), clock.clone())),
         home: Handle::current(),
         client: format!("{:032x}", crate::claim::id::random_bits()),
         wake: settings.wake,
@@ -198,7 +198,10 @@ impl Inner {
     }
 
     async fn listen_on(&self, channel: &[u8]) -> Result<()> {
-        self.channels.tidy().await;
+        if self.channels.are_many() {
+            let channels = Arc::clone(&self.channels);
+            self.home.spawn(async move { channels.tidy().await });
+        }
         self.channels.listen(channel).await
     }
 

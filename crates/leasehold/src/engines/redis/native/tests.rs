@@ -119,7 +119,19 @@ impl Pair {
     /// The same, where some may fail.
     fn answers(&mut self, verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>) -> Vec<Result<Said>> {
         let _: () = self.redis.set("clock", self.millis * 1000).unwrap();
-        let mut call = self.script.prepare_invoke();
+        let script = self.script.clone();
+        let answers: Vec<redis::Value> =
+            self.prepared(&script, verbs).invoke(&mut self.redis).unwrap();
+        answers.into_iter().map(served).collect()
+    }
+
+    /// The call of these verbs.
+    fn prepared<'a>(
+        &self,
+        script: &'a redis::Script,
+        verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>,
+    ) -> redis::ScriptInvocation<'a> {
+        let mut call = script.prepare_invoke();
         call.key(self.shard.counter()).key(self.shard.index());
         call.arg("RPUSH").arg(self.shard.prefix()).arg("changes");
         for (name, more, verb) in verbs {
@@ -129,8 +141,7 @@ impl Pair {
             });
             call.arg(verb);
         }
-        let answers: Vec<redis::Value> = call.invoke(&mut self.redis).unwrap();
-        answers.into_iter().map(served).collect()
+        call
     }
 
     /// What the script answers. News are pushed to a list instead of published.
@@ -461,6 +472,28 @@ fn a_verb_that_fails_leaves_the_others_of_its_call_alone() {
     assert!(said[1].is_err());
     let kept: u64 = pair.redis.get(pair.shard.counter()).unwrap();
     assert!(fence(0) < fence(2) && fence(2) <= kept, "{said:?}, {kept}");
+}
+
+#[test]
+fn a_name_can_be_released_beside_a_claim_that_there_is_no_memory_for() {
+    let server = Server::start();
+    let mut pair = Pair::new(&server, 0);
+    pair.ask_script(exclusive(&pair, 1), Vec::new());
+    let limit = |bytes| redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(bytes).to_owned();
+    let release = verb::release(LeaseId::from_bits(1), &Ending::new());
+    let other = Name::new(&Namespace::default(), "other").unwrap();
+    let verbs =
+        vec![(other, Vec::new(), exclusive(&pair, 2)), (pair.name.clone(), Vec::new(), release)];
+    // The clock of the test is a key, which could not be set any more.
+    let _: () = pair.redis.set("clock", pair.millis * 1000).unwrap();
+    let script = pair.script.clone();
+    let call = pair.prepared(&script, verbs);
+    let _: () = limit(1).query(&mut pair.redis).unwrap();
+    let said: Vec<redis::Value> = call.invoke(&mut pair.redis).unwrap();
+    let _: () = limit(0).query(&mut pair.redis).unwrap();
+    let mut said = said.into_iter().map(served);
+    assert_eq!(said.next().unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(said.next().unwrap().unwrap().answer(Duration::ZERO).unwrap(), Answer::Released);
 }
 
 #[test]

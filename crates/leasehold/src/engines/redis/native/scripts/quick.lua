@@ -61,10 +61,11 @@ local count = max(before, micros - 1)
 local known, ended, entered, left = {}, {}, {}, {}
 local FROM, longest = ARGV[2] + 1, 0
 
--- The number comes first: what was granted keeps it, whatever fails after.
+-- The number comes first: what was granted keeps it, whatever fails after. Where
+-- even that is refused (no memory) nothing was granted, but names may end.
 local function settle()
   if count > before and count >= micros then
-    call('SET', KEYS[1], string.format('%.0f', count))
+    try('SET', KEYS[1], string.format('%.0f', count))
     before = count
   end
   if #ended > 0 then call('DEL', unpack(ended)) end

@@ -107,5 +107,5 @@ for at = 3, #ARGV do
   if refused then return { err = refused } end
   answers[at - 2] = answer
 end
-if count > before and count >= micros then redis.call('SET', KEYS[1], text(count)) end
+if count > before and count >= micros then redis.pcall('SET', KEYS[1], text(count)) end
 return answers
