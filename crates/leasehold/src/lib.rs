@@ -43,7 +43,7 @@ pub use claim::{Mode, Owner, Predecessor, Released};
 pub use clock::{Clock, Moment, TestClock};
 pub use connection::{ConnectionEvents, ConnectionState};
 pub use engine::{Engine, Loss, Profile, Status};
-pub use engines::schema;
+pub use engines::{is_engine_url, lifelines, schema};
 pub use error::{Error, ErrorKind, Outcome, Result};
 pub use fence::{Fenced, SEQUENCER_HEADER, Sequencer};
 pub use guard::Guard;

@@ -7,6 +7,7 @@ mod etcd;
 mod feed;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 mod health;
+mod lifeline;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
 mod quorum;
@@ -22,6 +23,7 @@ mod tls;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
+pub use lifeline::lifelines;
 pub use schema::schema;
 
 use std::sync::Arc;
@@ -179,6 +181,26 @@ fn not_built(scheme: &str) -> Error {
         ErrorKind::Unsupported,
         format!("the {scheme} engine is not compiled in; turn on the cargo feature {scheme:?}"),
     )
+}
+
+/// Whether a text is the URL of an engine, and hardly the name of a lock: it has
+/// the scheme of one, and then what only a URL has.
+///
+/// ```
+/// use leasehold::is_engine_url;
+///
+/// assert!(is_engine_url("redis://cache.internal") && is_engine_url("sqlite:locks.db"));
+/// assert!(is_engine_url("quorum:sqlite:/a.db,sqlite:/b.db,sqlite:/c.db"));
+/// assert!(!is_engine_url("redis:failover") && !is_engine_url("https://a.example/order/1"));
+/// ```
+#[must_use]
+pub fn is_engine_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else { return false };
+    let scheme = scheme.to_ascii_lowercase();
+    let known = TABLE.iter().any(|row| row.answers_to(&scheme));
+    let local = scheme == "sqlite" || (scheme == "memory" && rest.is_empty());
+    // `quorum:` is followed by other URLs.
+    known && (local || rest.starts_with('/') || is_engine_url(rest))
 }
 
 /// All schemes, for people.

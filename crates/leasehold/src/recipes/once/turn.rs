@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::clock::Moment;
 use crate::error::Result;
 use crate::fence::Sequencer;
 use crate::guard::check;
-use crate::hold::Hold;
+use crate::hold::{Hold, Standing};
 
 /// What the work knows of its run. Others may run the same work later, if this
 /// one dies; the fence tells the runs apart.
@@ -35,6 +36,19 @@ impl Turn {
     #[must_use]
     pub const fn took_over(&self) -> bool {
         self.took_over
+    }
+
+    /// How the lease of this run stands now.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.hold.standing()
+    }
+
+    /// When the lease of this run stops being certainly ours, if nothing more
+    /// is heard: what cannot be stopped at once begins to stop before.
+    #[must_use]
+    pub fn deadline(&self) -> Moment {
+        self.hold.deadline()
     }
 
     /// Still ours? Costs no request.

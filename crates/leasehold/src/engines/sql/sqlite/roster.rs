@@ -12,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::claim::id::random_bits;
+use crate::engines::lifeline::Lifeline;
 
 /// An opened engine, as others know it; 0 is nobody.
 pub(super) type ClientId = u64;
@@ -130,7 +131,7 @@ impl Roster {
             file.lock()?;
             // Someone who cleaned up may have taken it for a dead client's.
             if same_file(&file, &path) {
-                return Ok(Badge { client, _lock: file });
+                return Ok(Badge { client, _lifeline: Lifeline::of(&file), _lock: file });
             }
         }
     }
@@ -147,10 +148,12 @@ impl Roster {
     }
 }
 
-/// A client's own lock; gone with the process.
+/// A client's own lock; gone with the process, and with those who keep its
+/// lifeline.
 #[derive(Debug)]
 pub(super) struct Badge {
     pub(super) client: ClientId,
+    _lifeline: Lifeline,
     _lock: File,
 }
 
