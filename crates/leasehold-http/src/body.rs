@@ -22,6 +22,13 @@ impl<B> Rest<B> {
     }
 }
 
+impl<B> Rest<B> {
+    /// What was read, without trailers.
+    pub(crate) fn into_data(self) -> Bytes {
+        joined(self.read)
+    }
+}
+
 impl<B: Body> Rest<B> {
     /// Whether nothing was read before, and nothing is left.
     fn is_over(&self) -> bool {
@@ -34,7 +41,9 @@ impl<B: Body> Rest<B> {
 pub(crate) enum Whole<B> {
     /// All of it.
     Whole(Bytes),
-    /// It is longer than it may be, or has trailers; nothing of it is lost.
+    /// All of it, with trailers behind it.
+    Trailed(Rest<B>),
+    /// It is longer than it may be; nothing of it is lost.
     Longer(Rest<B>),
 }
 
@@ -53,14 +62,17 @@ pub(crate) async fn read<B: Body>(body: B, most: usize) -> Result<Whole<B>, B::E
             Err(other) => other,
         };
         rest.read.push_back(frame);
-        if size > most || more.is_none() {
-            return Ok(Whole::Longer(rest));
+        match more {
+            None => return Ok(Whole::Trailed(rest)),
+            Some(_) if size > most => return Ok(Whole::Longer(rest)),
+            Some(_) => {}
         }
     }
-    Ok(Whole::Whole(joined(rest.read, size)))
+    Ok(Whole::Whole(joined(rest.read)))
 }
 
-fn joined(frames: VecDeque<Frame<Bytes>>, size: usize) -> Bytes {
+fn joined(frames: VecDeque<Frame<Bytes>>) -> Bytes {
+    let size = frames.iter().filter_map(|frame| frame.data_ref().map(Bytes::len)).sum();
     let mut parts = frames.into_iter().filter_map(|frame| frame.into_data().ok());
     let first = parts.next().unwrap_or_default();
     if first.len() == size {

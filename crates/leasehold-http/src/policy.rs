@@ -90,9 +90,9 @@ impl Policy {
     }
 }
 
-/// What describes the body or says where to go. No cookies: they are for one
-/// client at one time.
-fn kept_headers() -> Vec<HeaderName> {
+/// What every replay has, of a key or of a token: what describes the body or
+/// says where to go. No cookies: they are for one client at one time.
+pub(crate) fn kept_headers() -> Vec<HeaderName> {
     vec![
         header::CONTENT_TYPE,
         header::CONTENT_LANGUAGE,

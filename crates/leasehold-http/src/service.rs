@@ -147,6 +147,8 @@ where
     let (parts, body) = request.into_parts();
     let body = match read(body, policy.max_request).await {
         Ok(Whole::Whole(body)) => body,
+        // A service that reads bodies whole has no use for trailers.
+        Ok(Whole::Trailed(body)) => body.into_data(),
         Ok(Whole::Longer(_)) => return Ok(told(Problem::too_large())),
         Err(_) => return Ok(told(Problem::unreadable())),
     };
@@ -312,7 +314,7 @@ where
             let saved = Saved::encode(&parts, &body, &policy.headers);
             (Kept::from(saved), Either::Left(Full::new(body)))
         }
-        Ok(Whole::Longer(rest)) => (Kept::nothing(), Either::Right(rest)),
+        Ok(Whole::Longer(rest) | Whole::Trailed(rest)) => (Kept::nothing(), Either::Right(rest)),
         // It was done, and nobody will know more about it.
         Err(_) => return Ok(Kept::nothing()),
     };

@@ -2,7 +2,7 @@
 //! makes up a key.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -14,6 +14,7 @@ use leasehold::once::{Done, Fingerprint, Kept, OnceError, Tokens, Turn};
 
 use crate::body::{Whole, read};
 use crate::header::{REPLAYED, REPLAYED_AGE};
+use crate::policy::kept_headers;
 use crate::problem::Problem;
 use crate::saved::Saved;
 
@@ -47,6 +48,7 @@ pub struct TokenRoutes {
     tokens: Tokens,
     ttl: Duration,
     subject: Subject,
+    headers: Vec<HeaderName>,
 }
 
 impl fmt::Debug for TokenRoutes {
@@ -60,7 +62,8 @@ impl TokenRoutes {
     #[must_use]
     pub fn new(tokens: Tokens) -> Self {
         let tokens = tokens.max_outcome(MAX_RESPONSE + 16 * 1024);
-        Self { tokens, ttl: Duration::from_secs(900), subject: Arc::new(|_| String::new()) }
+        let (ttl, subject) = (Duration::from_secs(900), Arc::new(|_: &HeaderMap| String::new()));
+        Self { tokens, ttl, subject, headers: kept_headers() }
     }
 
     /// How long a token is good for.
@@ -74,6 +77,14 @@ impl TokenRoutes {
     #[must_use]
     pub fn subject(mut self, of: impl Fn(&HeaderMap) -> String + Send + Sync + 'static) -> Self {
         self.subject = Arc::new(of);
+        self
+    }
+
+    /// One more header that a replayed response has: by default those that
+    /// describe its body, and `Location`. Never keep `Set-Cookie` lightly.
+    #[must_use]
+    pub fn keep_header(mut self, header: HeaderName) -> Self {
+        self.headers.push(header);
         self
     }
 
@@ -101,7 +112,8 @@ impl TokenRoutes {
 
     /// `POST`: runs `work` with the body if the token in the header or in the
     /// field `one_time_token` was not redeemed; otherwise gives the first
-    /// response. A response of 500 and above is not recorded.
+    /// response, with the headers that are kept. A response of 500 and above is
+    /// not recorded; one that is too large, or has trailers, is given once.
     ///
     /// The work is a task of its own: it goes on if the client hangs up.
     pub fn redeem<S, F, Fut>(&self, work: F) -> MethodRouter<S>
@@ -115,9 +127,14 @@ impl TokenRoutes {
             let Some(token) = token(&headers, &body) else { return Problem::no_token().response() };
             let subject = (routes.subject)(&headers);
             let about = Fingerprint::of_bytes(&body);
-            let run = async move |turn| keep(work(turn, body).await).await;
-            let redeem = async move { routes.tokens.redeem(&token, &subject, about, run).await };
-            answer(in_a_task(redeem).await)
+            let given = Given::default();
+            let slot = Arc::clone(&given);
+            let redeem = async move {
+                let kept = &routes.headers;
+                let run = async |turn| keep(work(turn, body).await, kept, &slot).await;
+                routes.tokens.redeem(&token, &subject, about, run).await
+            };
+            answer(in_a_task(redeem).await, &given)
         })
     }
 }
@@ -142,50 +159,65 @@ fn token(headers: &HeaderMap, body: &[u8]) -> Option<String> {
     header.or(form).map(str::to_owned)
 }
 
+/// What the work has answered, with all its headers, for whoever came first.
+type Given = Arc<Mutex<Option<Response>>>;
+
+fn give(given: &Given, response: Response) {
+    *given.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
+}
+
+fn take(given: &Given) -> Response {
+    let response = given.lock().unwrap_or_else(PoisonError::into_inner).take();
+    response.unwrap_or_else(|| Problem::broken().response())
+}
+
 /// A response that is not recorded.
-struct Passed(Response);
+struct Passed(StatusCode);
 
 impl fmt::Display for Passed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the response {} is not recorded", self.0.status())
+        write!(f, "the response {} is not recorded", self.0)
     }
 }
 
 /// A response as it is kept; one that cannot be is given once.
-async fn keep(response: Response) -> Result<Kept, Passed> {
-    if response.status().is_server_error() {
-        return Err(Passed(response));
+async fn keep(response: Response, kept: &[HeaderName], given: &Given) -> Result<Kept, Passed> {
+    let status = response.status();
+    if status.is_server_error() {
+        give(given, response);
+        return Err(Passed(status));
     }
     let (parts, body) = response.into_parts();
-    match read(body, MAX_RESPONSE).await {
+    let (saved, body) = match read(body, MAX_RESPONSE).await {
         Ok(Whole::Whole(body)) => {
-            let kept: Vec<_> = parts.headers.keys().cloned().collect();
-            Ok(Kept::from(Saved::encode(&parts, &body, &kept)))
+            (Kept::from(Saved::encode(&parts, &body, kept)), Body::from(body))
         }
-        _ => Ok(Kept::nothing()),
+        Ok(Whole::Longer(rest) | Whole::Trailed(rest)) => (Kept::nothing(), Body::new(rest)),
+        // It was done, and nobody will know more about it.
+        Err(_) => return Ok(Kept::nothing()),
+    };
+    give(given, Response::from_parts(parts, body));
+    Ok(saved)
+}
+
+fn answer(done: Option<Result<Done, OnceError<Passed>>>, given: &Given) -> Response {
+    match done {
+        Some(Ok(done)) if done.replayed => replayed(done),
+        Some(Ok(_) | Err(OnceError::Failed(_))) => take(given),
+        Some(Err(OnceError::Unrecorded { cause, .. })) if !cause.is_lost() => take(given),
+        Some(Err(OnceError::Refused(refusal))) => {
+            Problem::of(&refusal, StatusCode::UNPROCESSABLE_ENTITY).response()
+        }
+        _ => Problem::away().response(),
     }
 }
 
-fn answer(done: Option<Result<Done, OnceError<Passed>>>) -> Response {
-    let done = match done {
-        Some(Ok(done)) => done,
-        Some(Err(OnceError::Failed(Passed(response)))) => return response,
-        Some(Err(OnceError::Unrecorded { outcome, cause })) if !cause.is_lost() => {
-            return Saved::decode(outcome).unwrap_or_else(|| Problem::broken().response());
-        }
-        Some(Err(OnceError::Refused(refusal))) => {
-            return Problem::of(&refusal, StatusCode::UNPROCESSABLE_ENTITY).response();
-        }
-        _ => return Problem::away().response(),
-    };
+fn replayed(done: Done) -> Response {
     let age = done.age.as_secs();
-    let replayed = done.replayed;
     let Some(mut response) = Saved::decode::<Body>(done.outcome) else {
         return Problem::broken().response();
     };
-    if replayed {
-        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-        response.headers_mut().insert(REPLAYED_AGE, HeaderValue::from(age));
-    }
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    response.headers_mut().insert(REPLAYED_AGE, HeaderValue::from(age));
     response
 }

@@ -65,3 +65,41 @@ async fn a_form_that_is_sent_twice_orders_once() -> Tested {
     assert_eq!(orders.load(Ordering::Acquire), 2);
     Ok(())
 }
+
+/// A session cookie is for whoever logs in, not for whoever has the link later.
+#[tokio::test]
+async fn a_second_redeemer_gets_no_cookie_of_the_first() -> Tested {
+    let tokens = Locks::memory().once("login").tokens(TokenKeys::new(1, &[7; 32])?);
+    let forms = TokenRoutes::new(tokens);
+    let token = forms.token_for(&http::HeaderMap::new());
+    let welcome = async |_turn, _form| {
+        let headers = [("set-cookie", "session=canary"), ("x-other", "y"), ("location", "/home")];
+        (headers, "welcome").into_response()
+    };
+    let app = Router::new().route("/login", forms.redeem(welcome));
+    for first in [true, false] {
+        let request = Request::post("/login").header("one-time-token", &token);
+        let response = app.clone().oneshot(request.body(Body::empty())?).await?;
+        let has = |name: &str| response.headers().contains_key(name);
+        assert_eq!((has("set-cookie"), has("x-other")), (first, first));
+        assert_eq!((has("location"), response.headers().contains_key(REPLAYED)), (true, !first));
+        assert_eq!(response.into_body().collect().await?.to_bytes(), "welcome");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_response_that_is_too_large_to_keep_is_given_once() -> Tested {
+    let tokens = Locks::memory().once("large").tokens(TokenKeys::new(1, &[7; 32])?);
+    let forms = TokenRoutes::new(tokens);
+    let token = forms.token_for(&http::HeaderMap::new());
+    let large = async |_turn, _form| "x".repeat(300_000).into_response();
+    let app = Router::new().route("/large", forms.redeem(large));
+    for expected in [(200, 300_000), (410, 0)] {
+        let request = Request::post("/large").header("one-time-token", &token);
+        let response = app.clone().oneshot(request.body(Body::empty())?).await?;
+        assert_eq!(response.status().as_u16(), expected.0);
+        assert!(response.into_body().collect().await?.to_bytes().len() >= expected.1);
+    }
+    Ok(())
+}

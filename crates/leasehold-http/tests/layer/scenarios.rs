@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, header};
+use axum::body::Body;
+use http::{HeaderMap, HeaderValue, Method, header};
+use http_body_util::BodyExt;
 use leasehold::once::{Fields, Once};
 use leasehold_http::{IdempotencyLayer, REPLAYED_AGE};
 
@@ -20,7 +22,7 @@ macro_rules! scenarios {
     };
 }
 
-pub(crate) const SCENARIOS: [(&str, Scenario); 10] = scenarios![
+pub(crate) const SCENARIOS: [(&str, Scenario); 11] = scenarios![
     a_repeated_request_gets_the_first_response,
     keys_that_are_missing_bad_or_used_for_something_else_are_refused,
     a_request_that_is_running_is_a_conflict_or_is_waited_for,
@@ -29,6 +31,7 @@ pub(crate) const SCENARIOS: [(&str, Scenario); 10] = scenarios![
     a_failure_is_run_again_until_it_succeeds,
     callers_do_not_share_keys_and_fields_can_be_left_out,
     bodies_are_bounded,
+    a_request_may_have_trailers,
     the_work_goes_on_if_the_client_hangs_up,
     without_an_engine_requests_are_refused_or_run_unprotected,
 ];
@@ -212,6 +215,22 @@ async fn bodies_are_bounded(stage: Stage) -> Tested {
 }
 
 /// A client that hangs up at any point finds the response when it comes back.
+async fn a_request_may_have_trailers(stage: Stage) -> Tested {
+    let bank = stage.bank(IdempotencyLayer::draft);
+    for replayed in [false, true] {
+        let request = ask(Some("\"k\""), "{}").map(|body| {
+            let trailers = HeaderMap::from_iter([(header::ETAG, HeaderValue::from_static("x"))]);
+            Body::new(body.with_trailers(std::future::ready(Some(Ok(trailers)))))
+        });
+        let told = bank.send(request).await?;
+        assert_eq!((told.status, told.replayed()), (201, replayed));
+    }
+    let plain = bank.send(ask(Some("\"k\""), "{}")).await?;
+    assert!(plain.replayed(), "trailers are no part of what is asked");
+    assert_eq!(bank.runs(), 1);
+    Ok(())
+}
+
 async fn the_work_goes_on_if_the_client_hangs_up(stage: Stage) -> Tested {
     // Where requests take their time, fewer do.
     let rounds = if stage.hosts[0].profile().scheme == "memory" { 10_000 } else { 200 };
