@@ -1,5 +1,6 @@
 //! The command line: what can be asked for, and its help.
 
+mod aim;
 mod bench;
 mod doctor;
 mod id;
@@ -16,12 +17,13 @@ use std::time::Duration;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+pub(crate) use self::aim::Aim;
 pub(crate) use self::bench::Bench;
 pub(crate) use self::doctor::Doctor;
 pub(crate) use self::id::{
     Decode, Id, Kind as IdKind, Many, Segment as IdSegment, Snowflake as IdSnowflake,
 };
-pub(crate) use self::inner::{Inner, PEER, Peer, START, Start};
+pub(crate) use self::inner::{GUARD, Guard, Inner, PEER, Peer, START, Start};
 pub(crate) use self::once::{Issue, Once, Redeem, Terms, Token, TokenAction};
 pub(crate) use self::pages::{Completions, Man};
 pub(crate) use self::run::{OnLost, Permits, Run};
@@ -43,7 +45,7 @@ Examples:
 Exit codes:
     0  done
     1  nothing was evicted;          75  the lock is busy (run --busy-code)
-       doctor has a warning          76  the lease was lost, the command stopped
+       doctor has a warning          76  the lease was lost before the end
     2  wrong use or configuration    77  the engine refuses this user, or a token
     3  doctor sees a danger          78  nobody knows how it ended (once)
                                     126  the command cannot be executed
@@ -128,9 +130,8 @@ pub(crate) enum Command {
 #[derive(Args)]
 #[command(after_help = ls_help())]
 pub(crate) struct Ls {
-    /// Only names that start with this text
-    #[arg(default_value = "", hide_default_value = true)]
-    pub(crate) prefix: String,
+    #[command(flatten)]
+    pub(crate) aim: Aim,
 
     /// Also free names that the engine remembers
     #[arg(long)]
@@ -140,6 +141,7 @@ pub(crate) struct Ls {
 fn ls_help() -> String {
     format!(
         "Examples:\n  leasehold ls\n  leasehold ls order/ --all\n  \
+         leasehold ls redis://cache.internal order/\n  \
          leasehold ls | sort -t$'\\t' -k5 -rn | head -1      the longest held\n\n\
          JSON: an array; each element has\n{JSON_STATUS}"
     )
@@ -154,8 +156,17 @@ fn ls_help() -> String {
      JSON: an object with\n{JSON_STATUS}"
 ))]
 pub(crate) struct Show {
-    /// The name of the lock
-    pub(crate) name: String,
+    /// The name of the lock; before it, the URL of an engine, as --engine takes it
+    #[arg(value_name = "NAME", required = true, num_args = 1..=2)]
+    words: Vec<String>,
+}
+
+impl Show {
+    /// The name; the engine goes to where it belongs.
+    pub(crate) fn name(&self, global: &mut Global) -> Result<String, Failure> {
+        let name = aim::aimed(&self.words, global)?;
+        name.ok_or_else(|| Failure::usage("say a name as well: leasehold show URL NAME"))
+    }
 }
 
 /// Take a lock away from its holder
@@ -198,6 +209,13 @@ pub(crate) struct Evict {
     /// Only show who would be evicted
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+impl Evict {
+    /// What the definition of the options cannot say.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        aim::is_name(&self.name)
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

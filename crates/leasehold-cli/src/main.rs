@@ -32,8 +32,9 @@ fn obey(asked: Asked) -> Result<u8, Failure> {
     match asked {
         // Becomes the user's command; never needs a runtime.
         Asked::Inner(Inner::Start(start)) => Err(cmd::run::start(&start)),
+        Asked::Inner(Inner::Guard(guard)) => runtime()?.block_on(cmd::run::guard(&guard)),
         Asked::Inner(Inner::Peer(peer)) => runtime()?.block_on(cmd::bench::peer(&peer)),
-        Asked::Cli(cli) => runtime()?.block_on(cmd::obey(&cli.global, cli.command)),
+        Asked::Cli(cli) => runtime()?.block_on(cmd::obey(cli.global, cli.command)),
     }
 }
 

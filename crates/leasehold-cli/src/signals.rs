@@ -30,7 +30,10 @@ impl Signals {
 
     /// From now on there is a child, which ends, stops and continues.
     pub(crate) fn hear_children(&mut self) -> Result<(), Failure> {
-        self.hear(FOR_CHILDREN.into_iter())
+        // Whoever ignores that children end would never hear of it.
+        let ignored = ignored();
+        let heard = |signal: &Signal| *signal == Signal::CHILD || !is_in(*signal, ignored);
+        self.hear(FOR_CHILDREN.into_iter().filter(heard))
     }
 
     /// From now on Ctrl-Z is ours to handle.

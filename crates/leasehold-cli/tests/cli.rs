@@ -3,6 +3,7 @@
 
 mod bench;
 mod doctor;
+mod guardian;
 mod id;
 mod inspect;
 mod loss;

@@ -133,17 +133,31 @@ fn a_lease_that_cannot_be_renewed_ends_its_command_in_time() {
     world.run(&["x"], "true").outcome().expect_code(0);
 }
 
+/// Its guardian kills meanwhile, see guardian.rs; the code is that of a loss.
 #[test]
-fn a_leasehold_that_slept_for_too_long_kills_its_command_on_waking() {
+fn a_leasehold_that_slept_for_too_long_says_so_on_waking() {
     let world = World::new();
     let run = world.run(&["x", "--ttl", "500ms", "--grace", "1h"], DEAF).start();
     let group = Group::of(&world);
     run.signal(Signal::STOP);
-    // Its process lives, so only the ttl frees the name.
-    world.run(&["x", "-q"], "true").outcome().expect_code(0);
-    assert!(!group.is_gone(), "a stopped leasehold cannot stop anything");
+    eventually("the guardian kills", || group.is_gone());
     run.signal(Signal::CONT);
-    stopped(run, &group);
+    stopped(run, &group).says("was not looked after in time; killed the command");
+}
+
+/// A command that ends as if nothing had happened has worked without its lock.
+#[test]
+fn a_lease_that_was_lost_before_the_end_is_told_by_the_code() {
+    let world = World::new();
+    let holder = world.holder(&["x", "--ttl", "1h"]);
+    let command = world.pid_in("pid");
+    // We hear of the eviction and of the end at once.
+    holder.running.signal(Signal::STOP);
+    evict(&world);
+    world.touch("go");
+    eventually("it has ended", || !is_alive(command));
+    holder.running.signal(Signal::CONT);
+    holder.wait().expect_code(76).says("had been lost before the command ended");
 }
 
 #[test]

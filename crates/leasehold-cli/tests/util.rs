@@ -38,8 +38,14 @@ impl World {
         self.command(command)
     }
 
-    /// Any command, in this world's folder and with its engine.
-    pub(crate) fn command(&self, mut command: Command) -> TestCommand {
+    /// Any command, in this world's folder and with its engine. Whatever was
+    /// ignored when the tests were started (by a script, with `&`) is not by it.
+    pub(crate) fn command(&self, command: Command) -> TestCommand {
+        let mut fresh = Command::new("env");
+        fresh.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+        let variables = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        fresh.envs(variables);
+        let mut command = fresh;
         command.current_dir(self.dir.path()).env("LEASEHOLD_ENGINE", self.engine());
         command.stdin(Stdio::null());
         TestCommand { command, outputs: TempDir::new_in(self.dir.path()).unwrap() }
@@ -257,6 +263,12 @@ pub(crate) fn send(pid: i32, signal: Signal) {
 /// Whether a process lives; one that has ended but was not fetched does not.
 pub(crate) fn is_alive(pid: i32) -> bool {
     state_of(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// The guardian above a command: the parent of its first process.
+pub(crate) fn guardian_of(child: i32) -> i32 {
+    let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
+    stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 /// The state letter of `ps`.

@@ -18,8 +18,13 @@ The command runs once for each key. Whoever comes again, on any host that shares
 the engine, gets the same standard output, standard error and exit code without
 running it; whoever comes meanwhile waits.
 
-If it is cut off in the middle (killed, or its lease is lost), the next one runs
-it again, with LEASEHOLD_TOOK_OVER=1; with --at-most-once nobody does.
+If it is cut off in the middle (its lease is lost, its host dies, or HUP, INT,
+QUIT or TERM ends it), the next one runs it again, with LEASEHOLD_TOOK_OVER=1;
+with --at-most-once nobody does. All that the command has started ends before
+that, as with `leasehold run`.
+
+A run ends with its command. What that leaves in the background goes on; it does
+not keep others waiting, and what it says later is not kept.
 
 Environment of the command:
   LEASEHOLD_FENCE      the fencing number of this run: hand it to what you write
@@ -30,6 +35,7 @@ Exit codes:
   the command's own, or 128+N if signal N ended it; and
    75  it is running elsewhere: --no-wait, or --wait ran out
    76  the lease was lost before the command ended, and it was stopped
+  129, 130, 131, 143  HUP, INT, QUIT or TERM has ended it: it was cut off
    78  it was done, or begun and cut off, and nobody knows how it ended
     2  wrong use, or the key was used for another command
    69  engine not reachable       70  internal error";

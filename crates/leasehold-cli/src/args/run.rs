@@ -40,19 +40,25 @@ Environment of the command:
 Exit codes:
   the command's own, or 128+N if signal N ended it; and
    75  the lock is busy: --no-wait, or --wait ran out (see --busy-code)
-   76  the lease was lost, evicted or older than --max-hold, and the command
-       was stopped
+   76  the lease was lost, evicted or older than --max-hold before the command
+       had ended; if it still ran, it was stopped
     2  wrong use      69  engine not reachable       70  internal error
   126  cannot be executed   127  not found   130, 143  interrupted while waiting
 
 When the lease is lost:
-  The command runs in a process group of its own. If the lease cannot be
-  renewed, the group gets SIGTERM while there is still time, --grace before the
-  lease runs out, and SIGKILL before it has. After an eviction it gets SIGTERM
-  at once and SIGKILL after the grace.
-  If leasehold itself is killed (-9), Linux kills the command at once, but not
-  what the command has started; and a leasehold that is stopped (-STOP) cannot
-  stop anything. What must not happen twice checks LEASEHOLD_FENCE.
+  The command has a process group of its own, below a guardian: a small process
+  of leasehold. If the lease cannot be renewed, the command and all that it has
+  started get SIGTERM while there is still time, --grace before the lease runs
+  out, and SIGKILL before it has. After an eviction they get SIGTERM at once and
+  SIGKILL after the grace. If the command ends by itself and its lease was lost
+  before, the exit code is 76 all the same, except with --on-lost ignore.
+  If leasehold itself is killed (-9) the guardian kills them at once, if it is
+  stopped (-STOP) before the lease runs out; if the guardian is killed,
+  leasehold does it (exit code 70). On Linux that finds daemons and sessions of
+  their own too, elsewhere the group. It does not reach processes of another
+  user (sudo), nor those that a service starts for the command (docker, at);
+  and if both are killed together, only the command itself ends with them.
+  What must not happen twice checks LEASEHOLD_FENCE.
   The lock ends with the command, not with what it leaves in the background.
 
 Signals:
@@ -149,7 +155,7 @@ impl Run {
             let why = "--shared, --exclusive and --permits take one name; several are mutexes";
             return Err(Failure::usage(why));
         }
-        Ok(())
+        self.names.iter().try_for_each(|name| super::aim::is_name(name))
     }
 
     /// When the library is to end the lease. A command that is to be stopped

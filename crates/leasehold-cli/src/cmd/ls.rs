@@ -12,8 +12,8 @@ use crate::{table, text};
 
 const COLUMNS: [&str; 7] = ["NAME", "MODE", "HOLDER", "FENCE", "HELD", "LEFT", "WAITING"];
 
-pub(crate) async fn ls(locks: &Locks, args: &Ls, json: bool) -> Result<(), Failure> {
-    let mut names = collect(locks, &args.prefix).await?;
+pub(crate) async fn ls(locks: &Locks, args: &Ls, prefix: &str, json: bool) -> Result<(), Failure> {
+    let mut names = collect(locks, prefix).await?;
     names.retain(|status| args.all || status.is_busy());
     if json {
         return output::print_json(&names.iter().map(StatusJson::from).collect::<Vec<_>>());

@@ -18,15 +18,18 @@ use crate::engine;
 use crate::failure::Failure;
 
 /// Carries out a command and says with which code to exit.
-pub(crate) async fn obey(global: &Global, command: Command) -> Result<u8, Failure> {
+pub(crate) async fn obey(mut global: Global, command: Command) -> Result<u8, Failure> {
     match command {
-        Command::Run(args) => run::run(global, &args).await,
-        Command::Once(args) => once::once(global, &args).await,
-        Command::Token(args) => token::token(global, &args).await,
-        Command::Watch(args) => watch::watch(global, &args).await,
-        Command::Doctor(_) => doctor::doctor(global).await,
-        Command::Bench(args) => bench::bench(global, &args).await,
-        Command::Id(args) => id::id(global, &args).await.map(|()| 0),
+        Command::Run(args) => run::run(&global, &args).await,
+        Command::Once(args) => once::once(&global, &args).await,
+        Command::Token(args) => token::token(&global, &args).await,
+        Command::Watch(args) => {
+            let prefix = args.aim.prefix(&mut global)?;
+            watch::watch(&global, &args, &prefix).await
+        }
+        Command::Doctor(_) => doctor::doctor(&global).await,
+        Command::Bench(args) => bench::bench(&global, &args).await,
+        Command::Id(args) => id::id(&global, &args).await.map(|()| 0),
         Command::Schema(args) => schema::schema(&args).map(|()| 0),
         Command::Completions(args) => pages::completions(&args).map(|()| 0),
         Command::Man(args) => pages::man(&args).map(|()| 0),
@@ -35,12 +38,24 @@ pub(crate) async fn obey(global: &Global, command: Command) -> Result<u8, Failur
 }
 
 /// Commands that ask the engine once.
-async fn inspect(global: &Global, command: Command) -> Result<(), Failure> {
-    let locks = engine::open(global).await?;
+async fn inspect(mut global: Global, command: Command) -> Result<(), Failure> {
+    let json = global.json;
     match command {
-        Command::Ls(args) => engine::answer(ls::ls(&locks, &args, global.json)).await,
-        Command::Show(args) => engine::answer(show::show(&locks, &args, global.json)).await,
-        Command::Evict(args) => engine::answer(evict::evict(&locks, &args, global.json)).await,
+        Command::Ls(args) => {
+            let prefix = args.aim.prefix(&mut global)?;
+            let locks = engine::open(&global).await?;
+            engine::answer(ls::ls(&locks, &args, &prefix, json)).await
+        }
+        Command::Show(args) => {
+            let name = args.name(&mut global)?;
+            let locks = engine::open(&global).await?;
+            engine::answer(show::show(&locks, &name, json)).await
+        }
+        Command::Evict(args) => {
+            args.check()?;
+            let locks = engine::open(&global).await?;
+            engine::answer(evict::evict(&locks, &args, json)).await
+        }
         _ => Ok(()),
     }
 }

@@ -1,12 +1,16 @@
 //! `run`: a command under a lock.
 
 mod child;
+mod guardian;
+mod lease;
 mod notice;
 mod recipe;
 mod tenure;
 mod terminal;
+mod tree;
 mod wait;
 mod watch;
+mod wire;
 
 use std::time::{Duration, SystemTime};
 
@@ -14,12 +18,13 @@ use leasehold::{Guard, Locks, Released};
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use self::child::Child;
-pub(crate) use self::child::{own_binary, start};
+pub(crate) use self::child::{Child, Streams, own_binary, start};
+pub(crate) use self::guardian::guard;
+pub(crate) use self::lease::Lease;
 use self::tenure::Tenure;
-use self::watch::{End, Watch};
+pub(crate) use self::watch::{End, Plan, Watch};
 use crate::args::{Global, OnLost, Run};
-use crate::failure::{Failure, LOST};
+use crate::failure::{Failure, INTERNAL, LOST};
 use crate::output::tell;
 use crate::signals::{self, Signals};
 use crate::{engine, who};
@@ -39,8 +44,10 @@ pub(crate) async fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
         granted = granted(global, args, &label) => granted?,
     };
     let code = hold(args, &tenure, &label, &mut signals).await;
-    let_go(&locks, tenure, args).await;
-    code
+    let late = let_go(&locks, tenure, args).await;
+    // Whoever wants to go on regardless keeps the command's own code.
+    let late = late.filter(|_| code.is_ok() && args.on_lost != OnLost::Ignore);
+    late.map_or(code, Err)
 }
 
 async fn granted(global: &Global, args: &Run, label: &str) -> Result<(Locks, Tenure), Failure> {
@@ -58,10 +65,12 @@ async fn hold(
 ) -> Result<u8, Failure> {
     signals.hear_children()?;
     let tethered = args.on_lost != OnLost::Ignore;
-    let child = Child::spawn(&args.command, environment(tenure, label), tethered)?;
-    match Watch::new(args, tenure, child).until_end(signals).await {
+    let (streams, environment) = (Streams::inherited()?, environment(tenure, label));
+    let child = Child::spawn(&args.command, environment, streams, tethered).await?;
+    match Watch::new(Plan::of_run(args, tenure), tenure, child).until_end(signals).await {
         End::Own(code) => Ok(code),
         End::Stopped => Err(Failure::silent(LOST)),
+        End::Unguarded => Err(Failure::silent(INTERNAL)),
     }
 }
 
@@ -87,20 +96,21 @@ fn fences(tenure: &Tenure) -> String {
 }
 
 /// Gives the lease back and waits for it, so that the next run finds it free.
-async fn let_go(locks: &Locks, tenure: Tenure, args: &Run) {
-    let (name, lost) = (tenure.names(), tenure.weakest().check().is_err());
+/// What to say if it was not ours any more.
+async fn let_go(locks: &Locks, tenure: Tenure, args: &Run) -> Option<Failure> {
+    let (name, lost) = (tenure.names(), tenure.check().is_err());
     let by_itself = format!("it ends by itself within {}", humantime::format_duration(args.ttl));
     // Once the lease has run out there is nothing left to wait for.
-    let limit = FAREWELL.min(tenure.weakest().remaining() + LAST_WORDS);
-    match timeout(limit, tenure.release()).await {
-        Ok(Ok(Released::Released)) => {}
-        Ok(Ok(Released::AlreadyLost)) if lost => {}
-        Ok(Ok(Released::AlreadyLost)) => {
-            tell(&format!("the lease on {name} had been lost before the command ended"));
-        }
+    let limit = FAREWELL.min(tenure.remaining() + LAST_WORDS);
+    let released = timeout(limit, tenure.release()).await;
+    let lost = lost || matches!(released, Ok(Ok(Released::AlreadyLost)));
+    match released {
+        Ok(Ok(_)) => {}
         Ok(Err(error)) => tell(&format!("cannot release {name}: {error}; {by_itself}")),
         Err(_) => tell(&format!("no answer to the release of {name}; {by_itself}")),
     }
     // What could not be given back has just been told.
     let _ = timeout(2 * LAST_WORDS, locks.shutdown(LAST_WORDS)).await;
+    let late = format!("the lease on {name} had been lost before the command ended");
+    lost.then(|| Failure::new(LOST, late))
 }

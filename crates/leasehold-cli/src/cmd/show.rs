@@ -5,13 +5,12 @@ use std::fmt::Write;
 use leasehold::Locks;
 use leasehold::engine::{Held, Last, Queued, Status};
 
-use crate::args::Show;
 use crate::failure::Failure;
 use crate::output::{self, StatusJson};
 use crate::text::{span, visible};
 
-pub(crate) async fn show(locks: &Locks, args: &Show, json: bool) -> Result<(), Failure> {
-    let status = locks.status(&args.name).await?;
+pub(crate) async fn show(locks: &Locks, name: &str, json: bool) -> Result<(), Failure> {
+    let status = locks.status(name).await?;
     if json {
         return output::print_json(&StatusJson::from(&status));
     }

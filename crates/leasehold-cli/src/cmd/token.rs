@@ -1,18 +1,15 @@
 //! `token`: one-time tokens, issued and redeemed.
 
-use std::time::Duration;
-
 use leasehold::Locks;
 use leasehold::once::TokenKeys;
 
-use super::once::{about, on, replay, run};
+use super::once::{Cut, about, finish, on, run};
 use crate::args::{Global, Issue, Redeem, Token, TokenAction};
 use crate::failure::Failure;
 use crate::{engine, output};
 
 /// Where the secrets are: others can read a command line.
 const SECRETS: &str = "LEASEHOLD_TOKEN_SECRETS";
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn token(global: &Global, args: &Token) -> Result<u8, Failure> {
     match &args.action {
@@ -36,12 +33,10 @@ async fn redeem(global: &Global, args: &Redeem) -> Result<u8, Failure> {
     let keys = keys()?;
     let locks = engine::open(global).await?;
     let tokens = on(&locks, &args.terms).tokens(keys);
-    let work = async |turn| run(&args.command, &args.terms, turn).await;
-    let about = about(&args.command);
-    let done = tokens.redeem(&args.token, &args.subject, about, work).await;
-    // What could not be given back ends with its lease.
-    let _ = locks.shutdown(LAST_WORDS).await;
-    replay(done)
+    let (about, cut) = (about(&args.command), Cut::default());
+    let work = async |turn| run(&args.command, &args.terms, turn, &cut).await;
+    let done = cut.or(tokens.redeem(&args.token, &args.subject, about, work)).await;
+    finish(&locks, done).await
 }
 
 /// `NUMBER:SECRET,..`; the first signs.

@@ -23,16 +23,17 @@ use crate::signals::{self, Signals};
 /// Between two looks the times tick on.
 const TICK: Duration = Duration::from_secs(1);
 
-pub(crate) async fn watch(global: &Global, args: &Watch) -> Result<u8, Failure> {
+pub(crate) async fn watch(global: &Global, args: &Watch, prefix: &str) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let locks = engine::open(global).await?;
+    let scene = Scene { locks, prefix, every: args.every };
     if !global.json && output::is_terminal() {
-        return view(&locks, args, &mut signals).await;
+        return view(&scene, &mut signals).await;
     }
     tokio::select! {
         biased;
         signal = signals.end_asked() => Ok(code(signal)),
-        done = report(&locks, args, global.json) => done.map(|()| 0),
+        done = report(&scene, global.json) => done.map(|()| 0),
     }
 }
 
@@ -41,20 +42,29 @@ fn code(signal: Signal) -> u8 {
     if signal == Signal::INT { 0 } else { signals::exit_code(signal) }
 }
 
-async fn look(locks: &Locks, args: &Watch) -> Result<Vec<Status>, Failure> {
-    engine::answer(ls::collect(locks, &args.prefix)).await
+/// What is watched, and how often.
+struct Scene<'a> {
+    locks: Locks,
+    prefix: &'a str,
+    every: Duration,
+}
+
+impl Scene<'_> {
+    async fn look(&self) -> Result<Vec<Status>, Failure> {
+        engine::answer(ls::collect(&self.locks, self.prefix)).await
+    }
 }
 
 /// The changes, a line each, as long as somebody reads them.
-async fn report(locks: &Locks, args: &Watch, json: bool) -> Result<(), Failure> {
-    let mut known = look(locks, args).await?;
+async fn report(scene: &Scene<'_>, json: bool) -> Result<(), Failure> {
+    let mut known = scene.look().await?;
     for change in Change::start(&known) {
         change.print(json)?;
     }
     let mut told = false;
     while output::has_reader() {
-        sleep(args.every).await;
-        let Some(found) = found_or_told(look(locks, args).await, &mut told) else { continue };
+        sleep(scene.every).await;
+        let Some(found) = found_or_told(scene.look().await, &mut told) else { continue };
         changes(&known, &found).iter().try_for_each(|change| change.print(json))?;
         known = found;
     }
@@ -72,8 +82,8 @@ fn found_or_told(look: Result<Vec<Status>, Failure>, told: &mut bool) -> Option<
 }
 
 /// The table, redrawn in place until somebody has seen enough.
-async fn view(locks: &Locks, args: &Watch, signals: &mut Signals) -> Result<u8, Failure> {
-    let mut picture = Picture::new(look(locks, args).await?);
+async fn view(scene: &Scene<'_>, signals: &mut Signals) -> Result<u8, Failure> {
+    let mut picture = Picture::new(scene.look().await?);
     let mut keys = keys::listen();
     signals.hear_suspend()?;
     let mut screen = Screen::enter();
@@ -87,7 +97,7 @@ async fn view(locks: &Locks, args: &Watch, signals: &mut Signals) -> Result<u8, 
                 signal => return Ok(code(signal)),
             },
             () = keys.quit() => return Ok(0),
-            () = picture.refresh(locks, args) => {}
+            () = picture.refresh(scene) => {}
         }
     }
 }
@@ -107,13 +117,13 @@ impl Picture {
     }
 
     /// Waits for the next tick; looks again when it is time to.
-    async fn refresh(&mut self, locks: &Locks, args: &Watch) {
-        let due = self.looked.after(args.every).since(Clock::System.now());
+    async fn refresh(&mut self, scene: &Scene<'_>) {
+        let due = self.looked.after(scene.every).since(Clock::System.now());
         sleep(due.min(TICK)).await;
         if due > TICK {
             return;
         }
-        let found = look(locks, args).await;
+        let found = scene.look().await;
         self.looked = Clock::System.now();
         match found {
             Ok(names) => *self = Self::new(names),

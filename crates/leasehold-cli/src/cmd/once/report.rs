@@ -1,20 +1,19 @@
 //! What a command said and how it ended.
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::io;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
+use tokio::sync::watch;
 
-use crate::args::START;
-use crate::cmd::run::own_binary;
-use crate::failure::{Failure, OUTPUT};
+use super::Stop;
+use super::transcript::{Output, Transcript};
+use crate::cmd::run::{Child, End, Lease, Plan, Streams, Watch};
+use crate::failure::{Failure, INTERNAL, LOST};
 use crate::output::tell;
+use crate::signals::Signals;
 
-/// How much is read at once.
-const CHUNK: usize = 16 * 1024;
+/// The codes of commands that HUP, INT, QUIT or TERM has ended.
+const CUT_OFF: [u8; 4] = [129, 130, 131, 143];
 
 /// What a command said and how it ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,26 +26,34 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Runs a command. What it says is passed on at once and taken down. It does
-    /// not outlive this process, nor this future.
+    /// Runs a command under a lease. What it says is passed on at once and taken
+    /// down. Nothing of it outlives this process, nor this future.
     pub(crate) async fn of(
         command: &[OsString],
         environment: impl IntoIterator<Item = (&'static str, String)>,
-    ) -> Result<Self, Failure> {
-        let mut starter = Command::new(own_binary());
-        starter.arg(START).arg("--tether").arg(std::process::id().to_string());
-        starter.arg("--").args(command).envs(environment).kill_on_drop(true);
-        starter.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let cannot = |cause| Failure::internal(format!("cannot start a process: {cause}"));
-        let mut child = starter.spawn().map_err(cannot)?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let (stdout, stderr, status) = tokio::join!(
-            pass_on(out, std::io::stdout()),
-            pass_on(err, std::io::stderr()),
-            child.wait(),
-        );
-        let code = code(status.map_err(cannot)?);
-        Ok(Self { code, cut: false, stdout: stdout?, stderr: stderr? })
+        lease: &dyn Lease,
+        plan: Plan,
+    ) -> Result<Self, Stop> {
+        let cannot = |cause: io::Error| Failure::internal(format!("cannot make a pipe: {cause}"));
+        let mut signals = Signals::listen()?;
+        signals.hear_children()?;
+        let (out, stdout) = Transcript::new(Output::Standard).map_err(cannot)?;
+        let (err, stderr) = Transcript::new(Output::Error).map_err(cannot)?;
+        let streams = Streams::with_outputs(stdout, stderr)?;
+        let child = Child::spawn(command, environment, streams, true).await?;
+        let (running, over) = watch::channel(());
+        let end = async {
+            let end = Watch::new(plan, lease, child).until_end(&mut signals).await;
+            drop(running);
+            end
+        };
+        let (end, stdout, stderr) = tokio::join!(end, out.take(over.clone()), err.take(over));
+        match end {
+            End::Own(code) if CUT_OFF.contains(&code) => Err(Stop::CutOff(code)),
+            End::Own(code) => Ok(Self { code, cut: false, stdout: stdout?, stderr: stderr? }),
+            End::Stopped => Err(Stop::CutOff(LOST)),
+            End::Unguarded => Err(Stop::CutOff(INTERNAL)),
+        }
     }
 
     /// Code, whether it was cut, the length of standard output, both outputs;
@@ -78,42 +85,10 @@ impl Report {
         if self.cut {
             tell("it was done; what it said was too much to be kept");
         }
-        write(&mut std::io::stdout(), &self.stdout)?;
-        write(&mut std::io::stderr(), &self.stderr)?;
+        Output::Standard.write(&self.stdout)?;
+        Output::Error.write(&self.stderr)?;
         Ok(self.code)
     }
-}
-
-async fn pass_on(
-    from: Option<impl AsyncRead + Unpin>,
-    mut to: impl Write,
-) -> Result<Vec<u8>, Failure> {
-    let Some(mut from) = from else { return Ok(Vec::new()) };
-    let (mut all, mut chunk) = (Vec::new(), vec![0; CHUNK]);
-    loop {
-        match from.read(&mut chunk).await {
-            Ok(0) | Err(_) => return Ok(all),
-            Ok(size) => {
-                all.extend(&chunk[..size]);
-                write(&mut to, &chunk[..size])?;
-            }
-        }
-    }
-}
-
-/// Readers may leave early.
-fn write(to: &mut impl Write, bytes: &[u8]) -> Result<(), Failure> {
-    match to.write_all(bytes).and_then(|()| to.flush()) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(OUTPUT, format!("cannot write the output: {cause}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]

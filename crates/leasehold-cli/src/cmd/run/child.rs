@@ -1,24 +1,38 @@
-//! The command as a process group of its own.
+//! The command as a process group of its own, with a guardian above it.
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
+use leasehold::{Clock, Moment};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, test_kill_process_group,
-    waitid,
-};
+use rustix::process::{Pid, Signal, WaitStatus, kill_process_group, test_kill_process_group};
 
-use crate::args::{START, Start};
+use super::tree;
+use super::wire::{Wire, Word, hand_over};
+use crate::args::{GUARD, Start};
 use crate::failure::{Failure, INTERNAL, NOT_EXECUTABLE, NOT_FOUND};
+
+/// How long to wait for a guardian that ends what is left.
+const LAST_BLOWS: Duration = Duration::from_secs(5);
+const SHORT: Duration = Duration::from_millis(1);
 
 /// A command that was started.
 pub(crate) struct Child {
     /// The id of the process, which is that of its group.
     group: Pid,
+    guardian: Pid,
+    wire: Wire,
+    told: Moment,
+    ended: bool,
+    alone: bool,
+    left: bool,
 }
 
 /// What has become of a child since the last look.
@@ -28,26 +42,84 @@ pub(crate) enum Life {
     Same,
     /// It was stopped by this signal.
     Stopped(i32),
+    /// Its guardian kills it, because we were late.
+    Doomed,
     /// It has ended, with this exit code.
     Ended(u8),
 }
 
+/// Standard input, output and error of a command.
+pub(crate) struct Streams(pub(crate) [OwnedFd; 3]);
+
+impl Streams {
+    /// Our own.
+    pub(crate) fn inherited() -> Result<Self, Failure> {
+        let [input, output, error] = [copy(io::stdin()), copy(io::stdout()), copy(io::stderr())];
+        Ok(Self([input?, output?, error?]))
+    }
+
+    /// Our own input, and these two.
+    pub(crate) fn with_outputs(output: OwnedFd, error: OwnedFd) -> Result<Self, Failure> {
+        Ok(Self([copy(io::stdin())?, output, error]))
+    }
+}
+
+/// One that is closed is as good as an empty one.
+fn copy(stream: impl AsFd) -> Result<OwnedFd, Failure> {
+    let empty = || Ok(std::fs::File::options().read(true).write(true).open("/dev/null")?.into());
+    let copied = stream.as_fd().try_clone_to_owned().or_else(|_| empty());
+    copied.map_err(|cause| not_started(&cause))
+}
+
 impl Child {
-    /// Starts `command`. With a tether it does not outlive this process.
-    pub(crate) fn spawn(
+    /// Starts `command`. With a tether nothing of it outlives this process.
+    pub(crate) async fn spawn(
         command: &[OsString],
         environment: impl IntoIterator<Item = (&'static str, String)>,
+        streams: Streams,
         tethered: bool,
     ) -> Result<Self, Failure> {
+        // If the guardian dies, what it had below it comes to us.
+        tree::adopt();
+        let (near, far) = UnixStream::pair().map_err(|cause| not_started(&cause))?;
+        let guardian = Self::guardian(command, environment, far, tethered)?;
+        let lifelines = if tethered { leasehold::lifelines() } else { Vec::new() };
+        let files = streams.0.iter().chain(&lifelines).map(AsFd::as_fd);
+        let handed = hand_over(&near, &files.collect::<Vec<BorrowedFd<'_>>>());
+        drop(streams);
+        let wire = handed.and_then(|()| Wire::new(near)).map_err(|cause| not_started(&cause))?;
+        let (told, ended, alone, left) = (Moment::NEVER, false, false, false);
+        Self { group: guardian, guardian, wire, told, ended, alone, left }.started().await
+    }
+
+    /// A process of its own group, so that no keyboard reaches it.
+    fn guardian(
+        command: &[OsString],
+        environment: impl IntoIterator<Item = (&'static str, String)>,
+        wire: UnixStream,
+        tethered: bool,
+    ) -> Result<Pid, Failure> {
         let mut starter = Command::new(own_binary());
-        starter.arg(START);
-        if tethered {
-            starter.arg("--tether").arg(std::process::id().to_string());
+        starter.arg(GUARD);
+        if !tethered {
+            starter.arg("--leave");
         }
         starter.arg("--").args(command).envs(environment).process_group(0);
-        let started = starter.spawn().map_err(|cause| not_started(&cause))?;
-        let id = i32::try_from(started.id()).ok().and_then(Pid::from_raw);
-        Ok(Self { group: id.ok_or_else(|| Failure::internal("a child without an id"))? })
+        starter.stdin(OwnedFd::from(wire)).stdout(Stdio::null()).stderr(Stdio::null());
+        starter.spawn().and_then(|guardian| id_of(&guardian)).map_err(|cause| not_started(&cause))
+    }
+
+    /// If the guardian dies before it has told us of the command, that may run
+    /// all the same; `drop` ends it.
+    async fn started(mut self) -> Result<Self, Failure> {
+        match self.wire.hear().await {
+            Some(Word::Started(id)) => {
+                self.group = Pid::from_raw(id).unwrap_or(self.group);
+                Ok(self)
+            }
+            Some(Word::Failed(code)) => Err(not_started(&io::Error::from_raw_os_error(code))),
+            _ => Err(Failure::internal("the guardian of the command has died")),
+        }
     }
 
     pub(crate) const fn group(&self) -> Pid {
@@ -55,13 +127,58 @@ impl Child {
     }
 
     /// Looks what has become of it. An end is told once.
-    pub(crate) fn look(&self) -> Life {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
-        match waitid(WaitId::Pid(self.group), options) {
-            Ok(Some(status)) => life(&status),
-            Ok(None) | Err(Errno::INTR) => Life::Same,
-            Err(_) => Life::Ended(INTERNAL),
+    pub(crate) fn look(&mut self) -> Life {
+        loop {
+            match self.wire.hear_now() {
+                Some(Word::Stopped(signal)) => return Life::Stopped(signal),
+                Some(Word::Ended(code)) => return self.end(code),
+                Some(Word::Doomed) => return Life::Doomed,
+                Some(Word::Alone) => self.alone = true,
+                Some(_) => {}
+                None if self.wire.is_cut() => return self.look_for_ourselves(),
+                None => return Life::Same,
+            }
         }
+    }
+
+    fn end(&mut self, code: u8) -> Life {
+        self.ended = true;
+        Life::Ended(code)
+    }
+
+    /// Without a guardian the command is our own child, where orphans can be
+    /// adopted; elsewhere nobody will ever know how it ended.
+    fn look_for_ourselves(&mut self) -> Life {
+        while !self.alone {
+            match tree::next_change() {
+                Ok(Some((id, status))) if id == self.group => match life(status) {
+                    Life::Ended(code) => return self.end(code),
+                    change => return change,
+                },
+                Ok(Some(_)) => {}
+                Ok(None) => return Life::Same,
+                Err(()) => self.alone = true,
+            }
+        }
+        if self.ended { Life::Same } else { self.end(INTERNAL) }
+    }
+
+    /// Resolves when it is time to look.
+    pub(crate) async fn changed(&mut self) {
+        self.wire.changed().await;
+    }
+
+    /// Has the guardian kill everything at `moment`, unless it hears otherwise.
+    pub(crate) fn kill_at(&mut self, moment: Moment) {
+        if self.told != moment {
+            self.told = moment;
+            self.wire.say(Word::KillAt(moment));
+        }
+    }
+
+    /// Whether the guardian has died.
+    pub(crate) const fn is_unguarded(&self) -> bool {
+        self.wire.is_cut()
     }
 
     /// Sends a signal to the whole group; one that has gone needs none.
@@ -69,13 +186,47 @@ impl Child {
         let _ = kill_process_group(self.group, signal);
     }
 
-    /// Whether nothing of the group is left, once its leader has ended.
+    /// Sends a signal to the group, and to those who have left it.
+    pub(crate) fn signal_all(&self, signal: Signal) {
+        if !self.alone {
+            tree::signal(self.group, Some(self.guardian), signal);
+        }
+    }
+
+    /// Whether nothing of it is left, once it has ended.
     pub(crate) fn is_gone(&self) -> bool {
-        test_kill_process_group(self.group) == Err(Errno::SRCH)
+        self.alone && test_kill_process_group(self.group) == Err(Errno::SRCH)
+    }
+
+    /// What it leaves in the background may go on without us.
+    pub(crate) fn leave(&mut self) {
+        self.left = true;
+        self.wire.say(Word::Leave);
     }
 }
 
-fn life(status: &WaitIdStatus) -> Life {
+/// Nothing of the command goes on, unless it was left.
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.left {
+            return;
+        }
+        let until = Clock::System.now().after(LAST_BLOWS);
+        self.kill_at(Moment::default());
+        while !self.alone && Clock::System.now() < until {
+            self.signal_all(Signal::KILL);
+            let _ = self.look();
+            sleep(SHORT);
+        }
+    }
+}
+
+pub(crate) fn id_of(child: &std::process::Child) -> io::Result<Pid> {
+    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    id.ok_or_else(|| io::Error::other("a child without an id"))
+}
+
+pub(crate) fn life(status: WaitStatus) -> Life {
     let low_byte = |n: i32| u8::try_from(n & 0xff).unwrap_or(u8::MAX);
     match (status.exit_status(), status.terminating_signal(), status.stopping_signal()) {
         (Some(code), _, _) => Life::Ended(low_byte(code)),

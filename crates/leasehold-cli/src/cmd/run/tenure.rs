@@ -1,9 +1,9 @@
 //! What is held: one lease, or several that are good only together.
 
-use std::time::Duration;
-
 use leasehold::engine::{BoxFuture, Loss};
-use leasehold::{Guard, Guards, Released, Result, Standing};
+use leasehold::{Guard, Guards, Moment, Released, Result, Standing};
+
+use super::lease::Lease;
 
 /// The leases of a `run`.
 pub(crate) enum Tenure {
@@ -28,20 +28,6 @@ impl Tenure {
         worst.expect("a tenure has at least one lease")
     }
 
-    /// How long those leases still run that are not lost.
-    pub(crate) fn others_remaining(&self) -> Duration {
-        let held = self.guards().iter().filter(|guard| rank(guard) == HELD);
-        held.map(Guard::remaining).min().unwrap_or(Duration::MAX)
-    }
-
-    /// Resolves when the first of them is lost.
-    pub(crate) fn lost(&self) -> BoxFuture<Standing> {
-        match self {
-            Self::One(guard) => Box::pin(guard.lost()),
-            Self::All(guards) => Box::pin(guards.lost()),
-        }
-    }
-
     pub(crate) async fn release(self) -> Result<Released> {
         match self {
             Self::One(guard) => guard.release().await,
@@ -53,6 +39,36 @@ impl Tenure {
     pub(crate) fn names(&self) -> String {
         let names = self.guards().iter().map(|guard| format!("{:?}", guard.name().as_str()));
         names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Lease for Tenure {
+    fn name(&self) -> String {
+        self.weakest().name().to_string()
+    }
+
+    fn standing(&self) -> Standing {
+        self.weakest().standing()
+    }
+
+    fn deadline(&self) -> Moment {
+        self.weakest().deadline()
+    }
+
+    fn others_end(&self) -> Moment {
+        let held = self.guards().iter().filter(|guard| rank(guard) == HELD);
+        held.map(Guard::deadline).min().unwrap_or(Moment::NEVER)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.weakest().check()
+    }
+
+    fn lost(&self) -> BoxFuture<Standing> {
+        match self {
+            Self::One(guard) => Box::pin(guard.lost()),
+            Self::All(guards) => Box::pin(guards.lost()),
+        }
     }
 }
 
@@ -69,8 +85,10 @@ fn rank(guard: &Guard) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use leasehold::Locks;
+    use std::time::Duration;
+
     use leasehold::engine::{Eviction, Target};
+    use leasehold::{Clock, Locks};
 
     use super::*;
 
@@ -84,7 +102,8 @@ mod tests {
         locks.evict(eviction).await.unwrap();
         assert!(matches!(tenure.lost().await, Standing::Lost(Loss::Evicted { .. })));
         assert_eq!(tenure.weakest().name().as_str(), "b");
-        assert!(tenure.others_remaining() > Duration::from_secs(1));
+        let later = Clock::System.now().after(Duration::from_secs(1));
+        assert!(tenure.others_end() > later && tenure.others_end() < Moment::NEVER);
         assert_eq!(tenure.release().await.unwrap(), Released::AlreadyLost);
         assert!(locks.mutex("a").try_lock().await.unwrap().is_some());
     }

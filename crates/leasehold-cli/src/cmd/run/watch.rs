@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tokio::time::sleep;
 
 use super::child::{Child, Life};
-use super::tenure::Tenure;
+use super::lease::Lease;
 use super::terminal::Terminal;
 use crate::args::{OnLost, Run};
 use crate::output::tell;
@@ -33,10 +33,12 @@ pub(crate) enum End {
     Own(u8),
     /// We stopped it, for its lease.
     Stopped,
+    /// We stopped it, because its guardian has died.
+    Unguarded,
 }
 
 pub(crate) struct Watch<'a> {
-    tenure: &'a Tenure,
+    lease: &'a dyn Lease,
     child: Child,
     terminal: Option<Terminal>,
     plan: Plan,
@@ -46,7 +48,7 @@ pub(crate) struct Watch<'a> {
 }
 
 /// What to do when, as asked for on the command line.
-struct Plan {
+pub(crate) struct Plan {
     on_lost: OnLost,
     grace: Duration,
     /// The lease's remaining time at which to begin, and to kill.
@@ -56,10 +58,11 @@ struct Plan {
     until: Moment,
 }
 
-/// A group that is being stopped.
+/// A command that is being stopped.
 struct Stop {
     since: Moment,
     killed: Option<Moment>,
+    end: End,
 }
 
 /// Why a command cannot go on.
@@ -67,25 +70,30 @@ enum Trouble {
     Lost,
     RunsOut,
     TooLong,
+    Unguarded,
 }
 
 impl Plan {
-    fn new(args: &Run, left: Duration) -> Self {
-        // A healthy lease never has less than two thirds of its ttl left.
-        let margin = args.grace.min(args.ttl.min(left) / 3);
-        let kill_at = margin / 4;
-        let begin_at = if args.on_lost == OnLost::Kill { kill_at } else { margin };
+    /// What a `run` asks for.
+    pub(crate) fn of_run(args: &Run, lease: &dyn Lease) -> Self {
+        let plan = Self::new(args.on_lost, args.grace, args.ttl.min(lease.remaining()));
         let now = Clock::System.now();
-        let until = args.max_hold.map_or(Moment::NEVER, |most| now.after(most));
-        Self { on_lost: args.on_lost, grace: args.grace, begin_at, kill_at, until }
+        Self { until: args.max_hold.map_or(Moment::NEVER, |most| now.after(most)), ..plan }
+    }
+
+    pub(crate) fn new(on_lost: OnLost, grace: Duration, ttl: Duration) -> Self {
+        // A healthy lease never has less than two thirds of its ttl left.
+        let margin = grace.min(ttl / 3);
+        let kill_at = margin / 4;
+        let begin_at = if on_lost == OnLost::Kill { kill_at } else { margin };
+        Self { on_lost, grace, begin_at, kill_at, until: Moment::NEVER }
     }
 }
 
 impl<'a> Watch<'a> {
-    pub(crate) fn new(args: &Run, tenure: &'a Tenure, child: Child) -> Self {
+    pub(crate) fn new(plan: Plan, lease: &'a dyn Lease, child: Child) -> Self {
         let terminal = Terminal::for_job(child.group());
-        let plan = Plan::new(args, tenure.weakest().remaining());
-        Self { tenure, child, terminal, plan, ended: None, lost: false, stop: None }
+        Self { lease, child, terminal, plan, ended: None, lost: false, stop: None }
     }
 
     pub(crate) async fn until_end(mut self, signals: &mut Signals) -> End {
@@ -93,34 +101,78 @@ impl<'a> Watch<'a> {
             if let Some(end) = self.look() {
                 return end;
             }
+            let (nap, lease, lost) = (self.nap(), self.lease, self.lost);
             tokio::select! {
                 signal = signals.next() => self.hear(signal),
-                _ = self.tenure.lost(), if !self.lost => {}
-                () = sleep(self.nap()) => {}
+                () = self.child.changed() => {}
+                _ = lease.lost(), if !lost => {}
+                () = sleep(nap) => {}
             }
         }
     }
 
     fn nap(&self) -> Duration {
-        let left = self.tenure.weakest().remaining().saturating_sub(self.plan.begin_at);
+        let left = self.lease.remaining().saturating_sub(self.plan.begin_at);
         let most = self.plan.until.since(Clock::System.now());
         match self.stop {
             Some(_) => SHORT_NAP,
             None if self.plan.on_lost == OnLost::Ignore => NAP,
-            None => left.min(most).clamp(SHORT_NAP, NAP),
+            // Half of it: the guardian, too, must hear of a renewal in time.
+            None => (left / 2).min(most).clamp(SHORT_NAP, NAP),
         }
     }
 
     fn look(&mut self) -> Option<End> {
-        match self.child.look() {
-            Life::Same => {}
-            Life::Stopped(signal) => self.suspended(signal),
-            Life::Ended(code) => self.ended = Some(code),
+        self.child.kill_at(self.latest());
+        loop {
+            match self.child.look() {
+                Life::Same => break,
+                Life::Stopped(signal) => self.suspended(signal),
+                Life::Doomed => self.killed_by_guardian(),
+                Life::Ended(code) => self.ended = Some(code),
+            }
         }
         match (&self.stop, self.ended) {
-            (None, Some(code)) => Some(End::Own(code)),
-            (None, None) => self.check_lease(),
+            (None, Some(code)) if !self.has_lost_its_guardian() => {
+                self.child.leave();
+                Some(End::Own(code))
+            }
+            (None, _) => self.check_lease(),
             (Some(_), _) => self.go_on_stopping(),
+        }
+    }
+
+    fn has_lost_its_guardian(&self) -> bool {
+        self.child.is_unguarded() && self.plan.on_lost != OnLost::Ignore
+    }
+
+    /// The moment at which the guardian kills, should we be stopped ourselves:
+    /// a little after we would, and before the lease has run out.
+    fn latest(&self) -> Moment {
+        let runs_out = self.lease.deadline().before(self.plan.kill_at / 2);
+        let others = self.lease.others_end().before(self.plan.kill_at / 2);
+        match (&self.stop, self.lease.standing()) {
+            _ if self.plan.on_lost == OnLost::Ignore => Moment::NEVER,
+            (None, _) => runs_out,
+            (Some(Stop { killed: Some(at), .. }), _) => *at,
+            (Some(stop), Standing::Lost(_)) => self.after_grace(stop).min(others),
+            (Some(stop), _) => self.after_grace(stop).min(runs_out),
+        }
+    }
+
+    fn after_grace(&self, stop: &Stop) -> Moment {
+        stop.since.after(self.plan.grace).after(NAP)
+    }
+
+    /// We could not run when it was time to look after the lease.
+    fn killed_by_guardian(&mut self) {
+        let now = Clock::System.now();
+        if self.stop.is_none() {
+            let name = self.lease.name();
+            tell(&format!(
+                "the lease on {name:?} was not looked after in time; killed the command"
+            ));
+            self.stop = Some(Stop { since: now, killed: Some(now), end: End::Stopped });
         }
     }
 
@@ -156,10 +208,11 @@ impl<'a> Watch<'a> {
     // The lease.
 
     fn trouble(&self) -> Option<Trouble> {
-        match self.tenure.weakest().standing() {
+        match self.lease.standing() {
+            _ if self.has_lost_its_guardian() => Some(Trouble::Unguarded),
             Standing::Lost(_) => Some(Trouble::Lost),
             _ if Clock::System.now() >= self.plan.until => Some(Trouble::TooLong),
-            _ if self.tenure.weakest().remaining() <= self.plan.begin_at => Some(Trouble::RunsOut),
+            _ if self.lease.remaining() <= self.plan.begin_at => Some(Trouble::RunsOut),
             _ => None,
         }
     }
@@ -177,44 +230,51 @@ impl<'a> Watch<'a> {
 
     fn begin_to_stop(&mut self, trouble: &Trouble) {
         self.explain(trouble, "stopping the command");
-        self.stop = Some(Stop { since: Clock::System.now(), killed: None });
-        if self.is_time_to_kill() {
+        let unguarded = matches!(trouble, Trouble::Unguarded);
+        let end = if unguarded { End::Unguarded } else { End::Stopped };
+        self.stop = Some(Stop { since: Clock::System.now(), killed: None, end });
+        if unguarded || self.is_time_to_kill() {
             self.kill();
         } else {
-            self.child.signal(Signal::TERM);
+            self.child.signal_all(Signal::TERM);
             // A stopped process would not hear of it.
-            self.child.signal(Signal::CONT);
+            self.child.signal_all(Signal::CONT);
         }
     }
 
     fn go_on_stopping(&mut self) -> Option<End> {
-        self.lost |= matches!(self.tenure.weakest().standing(), Standing::Lost(_));
+        self.lost |= matches!(self.lease.standing(), Standing::Lost(_));
         let now = Clock::System.now();
         let killed = self.stop.as_ref().and_then(|stop| stop.killed);
         match killed {
-            _ if self.ended.is_some() && self.child.is_gone() => Some(End::Stopped),
+            _ if self.ended.is_some() && self.child.is_gone() => self.stop.take().map(|it| it.end),
             Some(at) if now >= at.after(AFTER_KILL) => {
                 tell("some processes of the command do not end although they were killed");
-                Some(End::Stopped)
+                self.stop.take().map(|stop| stop.end)
+            }
+            // Those who were started meanwhile must end too.
+            Some(_) => {
+                self.child.signal_all(Signal::KILL);
+                None
             }
             None if self.is_time_to_kill() => {
                 self.explain_kill();
                 self.kill();
                 None
             }
-            _ => None,
+            None => None,
         }
     }
 
     fn kill(&mut self) {
-        self.child.signal(Signal::KILL);
+        self.child.signal_all(Signal::KILL);
         if let Some(stop) = &mut self.stop {
             stop.killed = Some(Clock::System.now());
         }
     }
 
     fn explain_kill(&self) {
-        let left = self.tenure.weakest().remaining();
+        let left = self.lease.remaining();
         let left = (!left.is_zero()).then(|| format!(", {} before the lease ends", span(left)));
         tell(&format!("the command does not end; killing it{}", left.unwrap_or_default()));
     }
@@ -222,25 +282,24 @@ impl<'a> Watch<'a> {
     fn is_time_to_kill(&self) -> bool {
         let begun = self.stop.as_ref().map_or(Moment::NEVER, |stop| stop.since);
         let patient = Clock::System.now() < begun.after(self.plan.grace);
-        match self.tenure.weakest().standing() {
+        let soon = Clock::System.now().after(self.plan.kill_at);
+        match self.lease.standing() {
             _ if self.plan.on_lost == OnLost::Kill || !patient => true,
             // Whoever evicted it knows that it takes a moment to end.
-            Standing::Lost(Loss::Evicted { .. }) => {
-                self.tenure.others_remaining() <= self.plan.kill_at
-            }
+            Standing::Lost(Loss::Evicted { .. }) => self.lease.others_end() <= soon,
             Standing::Lost(_) => true,
-            _ => self.tenure.weakest().remaining() <= self.plan.kill_at,
+            _ => self.lease.deadline() <= soon,
         }
     }
 
     fn explain(&self, trouble: &Trouble, what: &str) {
-        let weakest = self.tenure.weakest();
-        let name = weakest.name().as_str();
-        let why = match (trouble, weakest.check()) {
+        let name = self.lease.name();
+        let why = match (trouble, self.lease.check()) {
             (Trouble::Lost, Err(error)) => error.to_string(),
             (Trouble::TooLong, _) => format!("{name:?} was held for as long as --max-hold allows"),
+            (Trouble::Unguarded, _) => "the guardian of the command has died".into(),
             _ => {
-                let left = span(weakest.remaining());
+                let left = span(self.lease.remaining());
                 format!("the lease on {name:?} cannot be renewed and runs out in {left}")
             }
         };
