@@ -1,7 +1,7 @@
 //! The guardian: nothing of a command goes on when its `leasehold` is dead, and
 //! on this host nobody has the lock before that.
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::util::{Running, World, eventually, guardian_of, is_alive, send};
 
@@ -82,6 +82,25 @@ fn a_killed_redeemer_takes_its_whole_family_along_before_the_next_is_in() {
     nobody_meets_the_family_of_a_killed("token redeem");
 }
 
+/// Nobody is in before the family has gone: the lifeline that the guardian has
+/// keeps the name closed. The kernel may continue it when its parent has died.
+#[test]
+fn a_guardian_that_was_stopped_is_waited_for() {
+    let world = World::new();
+    let run = started(&world, "run", FAMILY);
+    let family = family(&world);
+    let guardian = guardian_of(family[0]);
+    send(guardian, Signal::STOP);
+    run.signal(Signal::KILL);
+    drop(run);
+    let early = world.run(&["x", "--no-wait"], LOOK).outcome();
+    assert!(early.code == Some(75) || early.out == "in\n", "{early:?}");
+    let _ = kill_process(Pid::from_raw(guardian).unwrap(), Signal::CONT);
+    let next = world.run(&["x", "-q"], LOOK).outcome().expect_code(0);
+    assert_eq!(next.out, "in\n");
+    assert!(are_gone(&family));
+}
+
 /// The lease is still ours, but nobody would end the command with us.
 #[test]
 fn a_command_whose_guardian_is_killed_is_ended() {
@@ -89,7 +108,7 @@ fn a_command_whose_guardian_is_killed_is_ended() {
     let run = started(&world, "run", FAMILY);
     let family = family(&world);
     send(guardian_of(family[0]), Signal::KILL);
-    run.wait().expect_code(70).says("the guardian of the command has died; stopping the command");
+    run.wait().expect_code(70).says("the guardian of the command has died");
     assert!(are_gone(&family));
     assert_eq!(world.show("x")["last"]["ended"], "released");
 }

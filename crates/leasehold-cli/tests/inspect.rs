@@ -183,3 +183,31 @@ fn tricky_names_are_exact_for_programs_and_escaped_in_json() {
     assert!(page.starts_with("a\\u{202e}b is held\n"), "{page}");
     holder.finish().expect_code(0);
 }
+
+/// Asked for in this way, all three answered about the default store.
+#[test]
+fn the_url_of_an_engine_is_where_to_look() {
+    let world = World::new();
+    let elsewhere = World::new();
+    let holder = world.holder(&["order/1", "--label", "one"]);
+    let (here, there) = (world.engine(), elsewhere.engine());
+    let ask = |args: &[&str]| elsewhere.leasehold(args);
+    for args in [&["ls", &here][..], &["ls", &here, "order/"], &["ls", "--engine", &here, &here]] {
+        assert!(ask(args).stdout().starts_with("order/1\t"), "{args:?}");
+    }
+    assert_eq!(ask(&["ls", &here, "other/"]).stdout(), "");
+    assert!(ask(&["show", &here, "order/1"]).stdout().starts_with("order/1 is held\n"));
+    let watch = ask(&["watch", &here, "order/", "--every", "100ms"]).start();
+    crate::util::eventually("it is seen", || watch.out().contains(" held      order/1  one "));
+
+    let twice = ask(&["ls", "--engine", &there, &here]).outcome();
+    twice.expect_code(2).says("are two engines; leave one out");
+    ask(&["show", &here]).outcome().expect_code(2).says("say a name as well");
+    ask(&["ls", "order/", "other/"]).outcome().expect_code(2).says("the first is the URL");
+    for args in [&["run", &here, "--", "true"][..], &["evict", &here, "--all", "--reason", "r"]] {
+        ask(args).outcome().expect_code(2).says("is the URL of an engine; say --engine URL");
+    }
+    let name = "redis:failover";
+    assert_eq!(ask(&["show", name]).stdout(), "redis:failover is free\n", "a name all the same");
+    holder.finish().expect_code(0);
+}

@@ -53,13 +53,18 @@ impl Global {
     /// Takes an engine that stands among the arguments. The variable is only a
     /// default; the option is not. No URL is repeated: it may hold a password.
     fn take_engine(&mut self, url: &str) -> Result<(), Failure> {
-        let by_default = std::env::var("LEASEHOLD_ENGINE").ok();
-        let chosen = self.engine.as_deref().filter(|given| by_default.as_deref() != Some(*given));
-        if chosen.is_some_and(|given| given != url) {
+        if is_option_given() && self.engine.as_deref() != Some(url) {
             let why = "--engine and the URL among the arguments are two engines; leave one out";
             return Err(Failure::usage(why));
         }
         self.engine = Some(url.to_owned());
         Ok(())
     }
+}
+
+fn is_option_given() -> bool {
+    let is_option = |word: &std::ffi::OsStr| {
+        word.as_encoded_bytes().split(|b| *b == b'=').next() == Some(b"--engine")
+    };
+    std::env::args_os().any(|word| is_option(&word))
 }

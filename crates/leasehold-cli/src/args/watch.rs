@@ -16,6 +16,7 @@ use super::Aim;
 Examples:
   leasehold watch
   leasehold watch order/ --every 5s
+  leasehold watch redis://cache.internal order/
   leasehold watch | grep expired
   leasehold watch --json | jq 'select(.event == \"evicted\")'
 
@@ -24,7 +25,8 @@ locks and writes nothing.
 
 JSON: one object per line and change, with
   at (RFC 3339), event, name, namespace, label, mode (with take and of beside
-  \"permits\"), fence, remark (who evicted it and why)
+  \"permits\"), fence, remark (who evicted it and why; of an ended one whose
+  end is remembered in its place)
   event: held (at the start), granted, released, expired, evicted, ended (the
     engine does not know how), waiting, left (stopped waiting)
   What is not known is null.

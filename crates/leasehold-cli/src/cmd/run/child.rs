@@ -88,9 +88,7 @@ impl Child {
         let handed = hand_over(&near, &files.collect::<Vec<BorrowedFd<'_>>>());
         drop(streams);
         let wire = handed.and_then(|()| Wire::new(near)).map_err(|cause| not_started(&cause))?;
-        let told = Moment::NEVER;
-        // Until we know more, there is nothing to end.
-        let (ended, alone, left) = (true, true, false);
+        let (told, ended, alone, left) = (Moment::NEVER, false, false, false);
         Self { group: guardian, guardian, wire, told, ended, alone, left }.started().await
     }
 
@@ -111,15 +109,16 @@ impl Child {
         starter.spawn().and_then(|guardian| id_of(&guardian)).map_err(|cause| not_started(&cause))
     }
 
+    /// If the guardian dies before it has told us of the command, that may run
+    /// all the same; `drop` ends it.
     async fn started(mut self) -> Result<Self, Failure> {
         match self.wire.hear().await {
             Some(Word::Started(id)) => {
                 self.group = Pid::from_raw(id).unwrap_or(self.group);
-                (self.ended, self.alone) = (false, false);
                 Ok(self)
             }
             Some(Word::Failed(code)) => Err(not_started(&io::Error::from_raw_os_error(code))),
-            _ => Err(Failure::internal("the guardian of the command has ended")),
+            _ => Err(Failure::internal("the guardian of the command has died")),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What has changed between two looks.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -25,7 +26,7 @@ pub(crate) struct Change<'a> {
     #[serde(skip)]
     mode: Mode,
     fence: Option<u64>,
-    remark: Option<&'a str>,
+    remark: Option<Cow<'a, str>>,
 }
 
 impl<'a> Change<'a> {
@@ -73,7 +74,7 @@ impl<'a> Change<'a> {
 
     fn line(&self) -> String {
         let fence = self.fence.map(|fence| format!(", fence {fence}")).unwrap_or_default();
-        let remark = self.remark.map(|remark| format!(" {}", visible(remark)));
+        let remark = self.remark.as_deref().map(|remark| format!(" {}", visible(remark)));
         let (name, label) = (visible(self.name), visible(self.label));
         let who = format!("{label} ({}{fence}){}", self.mode, remark.unwrap_or_default());
         format!("{} {:<8}  {name}  {who}\n", self.at, self.event)
@@ -116,16 +117,27 @@ fn is_alike(a: &Queued, b: &Queued) -> bool {
 
 /// How a holder ended, if the engine still knows.
 fn end_of<'a>(status: &'a Status, held: &'a Held, last: Option<&'a Last>) -> Change<'a> {
-    let last = last.filter(|last| Some(last.fence) == held.fence);
-    let event = match last.map(|last| last.ended) {
+    let (own, later) = match last {
+        Some(last) if Some(last.fence) == held.fence => (Some(last), None),
+        last => (None, last),
+    };
+    let event = match own.map(|last| last.ended) {
         Some(Predecessor::Released) => "released",
         Some(Predecessor::Expired) => "expired",
         Some(Predecessor::Evicted) => "evicted",
         _ => "ended",
     };
     let mut change = Change::of_holder(event, status, held);
-    change.remark = last.and_then(|last| last.remark.as_deref());
+    let remark = own.and_then(|last| last.remark.as_deref()).map(Cow::Borrowed);
+    change.remark = remark.or_else(|| later.map(forgotten));
     change
+}
+
+/// Engines remember one end for each name. Who came and went between two looks
+/// has covered the one before, an eviction too: that is said, not passed over.
+fn forgotten(later: &Last) -> Cow<'_, str> {
+    let (label, fence) = (&later.label, later.fence);
+    format!("unknown how: only the end of {label} (fence {fence}) is remembered").into()
 }
 
 /// The items that have no partner among the others; each has one at most.
@@ -149,6 +161,7 @@ fn without_refs<'a, T, U>(
 #[cfg(test)]
 mod tests {
     use leasehold::Locks;
+    use leasehold::engine::{Eviction, Target};
 
     use super::*;
 
@@ -186,5 +199,38 @@ mod tests {
         let end = look(&locks).await;
         assert_eq!(events(&next, &end), [("released", "two")]);
         assert_eq!(Change::start(&next)[0].event, "held");
+    }
+
+    async fn evict(locks: &Locks) {
+        let name = locks.name("x").unwrap();
+        let eviction = Eviction::new(name, Target::All, "me", "a drill").unwrap();
+        locks.evict(eviction).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_eviction_is_told_although_the_next_one_holds_by_now() {
+        let locks = Locks::memory();
+        let _one = locks.mutex("x").label("one").lock().await.unwrap();
+        let held = look(&locks).await;
+        evict(&locks).await;
+        let _two = locks.mutex("x").label("two").lock().await.unwrap();
+        let next = look(&locks).await;
+        assert_eq!(events(&held, &next), [("evicted", "one"), ("granted", "two")]);
+        assert_eq!(changes(&held, &next)[0].remark.as_deref(), Some("by me: a drill"));
+    }
+
+    #[tokio::test]
+    async fn an_end_that_was_covered_by_another_is_said_to_be() {
+        let locks = Locks::memory();
+        let _one = locks.mutex("x").label("one").lock().await.unwrap();
+        let held = look(&locks).await;
+        evict(&locks).await;
+        let two = locks.mutex("x").label("two").lock().await.unwrap();
+        let fence = two.fence();
+        two.release().await.unwrap();
+        let next = look(&locks).await;
+        assert_eq!(events(&held, &next), [("ended", "one")]);
+        let remark = format!("unknown how: only the end of two (fence {fence}) is remembered");
+        assert_eq!(changes(&held, &next)[0].remark.as_deref(), Some(&*remark));
     }
 }
