@@ -24,6 +24,9 @@ mod zookeeper;
 
 pub use schema::schema;
 
+#[cfg(all(leasehold_sim, feature = "quorum"))]
+pub(crate) use quorum::over;
+
 use std::sync::Arc;
 
 use crate::clock::Clock;

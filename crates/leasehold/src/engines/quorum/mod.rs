@@ -61,7 +61,22 @@ struct Inner {
 
 /// Opens the nodes that a URL names; a minority may be away.
 pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
-    let settings = Settings::from_url(url, &clock)?;
+    seat(Settings::from_url(url, &clock)?, clock).await
+}
+
+/// A quorum over engines that are open already.
+#[cfg(leasehold_sim)]
+pub(crate) async fn over(
+    engines: Vec<Arc<dyn Engine>>,
+    clock: Clock,
+    patience: Duration,
+) -> Result<Arc<dyn Engine>> {
+    let seats = engines.into_iter().map(member::seated).collect();
+    let (node_timeout, poll, quarantine) = (Some(patience), patience, Duration::ZERO);
+    seat(Settings { seats, node_timeout, poll, quarantine }, clock).await
+}
+
+async fn seat(settings: Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
     let table = Arc::new(Table::new(settings.seats, clock, settings.node_timeout));
     let trusts = fill(&table).await?;
     let profile = promise(&table, &trusts, settings.quarantine);
