@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::claim::{Ending, Released, Store};
@@ -14,6 +13,7 @@ use crate::engine::{BoxFuture, Engine, Loss};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::hold::{Before, Hold};
+use crate::home::Handle;
 use crate::observe::Observer;
 use crate::owners::Owners;
 use crate::parcel::{Errand, at_once, here, run_apart};

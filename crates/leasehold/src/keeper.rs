@@ -18,6 +18,7 @@ use crate::hold::Hold;
 pub(crate) async fn run(core: Arc<Core>) {
     while let Some(next) = core.schedule.sleep_until() {
         tokio::select! {
+            biased;
             () = core.clock.sleep_until(next) => {}
             () = core.schedule.alarmed() => continue,
         }

@@ -36,6 +36,8 @@ mod owners;
 mod parcel;
 mod recipes;
 mod schedule;
+#[cfg(leasehold_sim)]
+pub mod sim;
 pub mod sql;
 mod url;
 

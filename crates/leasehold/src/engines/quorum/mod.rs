@@ -35,6 +35,7 @@ use crate::engine::{
     Selector,
 };
 use crate::error::Result;
+use crate::home::Handle;
 use crate::url::Url;
 
 /// The longest pause after which a node that was heard of late is given up at
@@ -90,7 +91,7 @@ async fn fill(table: &Arc<Table>) -> Result<Vec<Trust>> {
     let mut filling = tokio::task::JoinSet::new();
     for seat in &table.seats {
         let seat = Arc::clone(seat);
-        filling.spawn(async move { seat.open_now().await });
+        Handle::current().spawn_in(&mut filling, async move { seat.open_now().await });
     }
     let (mut trusts, mut errors, mut until) = (Vec::new(), Vec::new(), Moment::NEVER);
     while let Some(filled) = next(&mut filling, &table.clock, until).await {
@@ -117,6 +118,7 @@ async fn next(
     until: Moment,
 ) -> Option<Result<Trust>> {
     tokio::select! {
+        biased;
         filled = filling.join_next() => filled?.ok(),
         () = clock.sleep_until(until) => None,
     }

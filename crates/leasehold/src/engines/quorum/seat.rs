@@ -5,11 +5,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::runtime::Handle;
-
 use super::node::{Node, Trust};
 use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// Opens a node; called again and again until it succeeds.
 pub(super) type Opener = Box<dyn Fn() -> BoxFuture<Result<Arc<dyn Node>>> + Send + Sync>;

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
-
 use super::Inner;
 use super::ballot::Tally;
 use super::node::{Answer, Node};
@@ -12,6 +10,7 @@ use super::table::Answers;
 use crate::claim::{Mode, Refresh, Released, Renewal, Ticket};
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// Keeps tickets alive where they are, and takes them to where they are not.
 pub(super) async fn renew(inner: Arc<Inner>, tickets: Vec<Refresh>) -> Vec<Renewal> {

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use redis::{Cmd, Value};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -17,6 +16,7 @@ use super::verb::{Answered, Said, closed};
 use crate::engines::redis::link::{Link, Reply, Request};
 use crate::engines::redis::script::{Call, Script};
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 use crate::name::Name;
 
 macro_rules! parts {

@@ -19,7 +19,6 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
@@ -41,6 +40,7 @@ use crate::engine::{
     Records, Selector,
 };
 use crate::error::Result;
+use crate::home::Handle;
 use crate::name::Name;
 
 /// How long a waiter goes without a look. The name may have come to somebody
