@@ -53,7 +53,8 @@ impl Sum {
     #[must_use]
     pub fn toothless(&self, stage: Stage) -> Vec<&'static str> {
         let kinds = FaultKind::ALL.iter().filter(|kind| suits(**kind, stage));
-        kinds.map(|kind| kind.word()).filter(|word| !self.bites.contains_key(word)).collect()
+        let words = kinds.map(|kind| kind.counted_as(stage));
+        words.filter(|word| !self.bites.contains_key(word)).collect()
     }
 }
 

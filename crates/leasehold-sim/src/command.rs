@@ -206,7 +206,7 @@ fn report(stage: Stage, sum: &Sum, took: Duration) {
 fn hunt(limit: Duration) -> bool {
     let mut score = Score::default();
     for revived in mutants::all() {
-        let found = mutants::hunt(revived, u64::MAX, limit);
+        let found = mutants::hunt(&revived, u64::MAX, limit);
         let wrong: Vec<String> = match &found {
             Some(_) => Vec::new(),
             None => vec![format!("not found within {limit:?}")],

@@ -8,3 +8,15 @@ pub mod net;
 pub mod redis;
 pub mod trace;
 pub mod world;
+
+pub mod campaign;
+pub mod engine;
+pub mod ledger;
+pub mod mutants;
+pub mod play;
+pub mod regressions;
+pub mod scene;
+pub mod schedule;
+pub mod shrink;
+pub mod story;
+pub mod users;

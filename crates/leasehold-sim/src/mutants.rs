@@ -15,8 +15,8 @@ use crate::schedule::draw::draw;
 pub enum Revived {
     /// In the code.
     Code(Mutant),
-    /// In a script.
-    Script(&'static str, Patch),
+    /// In a script: its name, what stands there now, and what stood there.
+    Script(&'static str, &'static str, &'static str),
 }
 
 impl Revived {
@@ -25,7 +25,7 @@ impl Revived {
     pub fn name(&self) -> String {
         match self {
             Self::Code(mutant) => format!("{mutant:?}"),
-            Self::Script(name, _) => (*name).to_owned(),
+            Self::Script(name, ..) => (*name).to_owned(),
         }
     }
 
@@ -37,10 +37,12 @@ impl Revived {
         }
     }
 
-    fn put_back(self) {
+    fn put_back(&self) {
         match self {
-            Self::Code(mutant) => revive(Some(mutant)),
-            Self::Script(_, text) => patch(Some(text)),
+            Self::Code(mutant) => revive(Some(*mutant)),
+            Self::Script(_, from, to) => {
+                patch(Some(Patch { from: (*from).to_owned(), to: (*to).to_owned() }));
+            }
         }
     }
 }
@@ -76,7 +78,7 @@ const SCRIPTS: &[Revived] = &[];
 /// Looks for a mutant, one schedule of each of its stages after the other. A
 /// schedule that breaks a promise without the mutant finds nothing.
 #[must_use]
-pub fn hunt(revived: Revived, most: u64, limit: Duration) -> Option<Found> {
+pub fn hunt(revived: &Revived, most: u64, limit: Duration) -> Option<Found> {
     let until = Instant::now() + limit;
     let (stages, mut schedules) = (revived.stages(), 0);
     for seed in 0..most {

@@ -8,12 +8,12 @@ use std::time::Duration;
 use leasehold::Locks;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::ledger::{Broken, Ledger, Truth};
 use crate::net::Delays;
-use crate::scene::{Contract, Scene};
-use crate::schedule::{Fault, FaultKind, Schedule, Setting, Stage, Step, User};
+use crate::scene::{Contract, Scene, Wire};
+use crate::schedule::{Fault, FaultKind, PERMITS, Schedule, Setting, Stage, Step, User};
 use crate::story::Story;
 use crate::users::{Surroundings, live};
 use crate::world::{Setup, World};
@@ -45,18 +45,21 @@ pub struct Outcome {
 /// Plays it from beginning to end, or until a promise is broken.
 #[must_use]
 pub fn play(schedule: &Schedule, tells: bool) -> Outcome {
-    let Setting { seed, stage, .. } = schedule.setting;
+    let Setting { seed, stage, quickest, slowest, .. } = schedule.setting;
     let nodes = match stage {
         Stage::Contract | Stage::Members(_) => 0,
         Stage::Redis | Stage::Redlock(_) => usize::from(stage.servers()),
     };
-    let setup = Setup { seed, nodes, delays: Delays::seeded(seed), keeps_events: false };
+    let delays = if slowest > quickest { Delays::seeded(seed) } else { Delays::constant(500) };
+    let setup = Setup { seed, nodes, delays, keeps_events: false };
     World::run(setup, async |world| {
         let story = Arc::new(Story::new(tells));
+        if nodes > 0 {
+            let scene = Wire::new(&world, schedule);
+            return Play::new(world, scene, schedule.clone(), story).run().await;
+        }
         let scene = Contract::new(schedule.setting, &story);
-        let mut play = Play::new(world, scene, schedule.clone(), story);
-        play.run().await;
-        play.end()
+        Play::new(world, scene, schedule.clone(), story).run().await
     })
 }
 
@@ -76,7 +79,7 @@ impl<S: Scene> Play<S> {
         Self { world, scene, schedule, story, ledger, clients: Vec::new() }
     }
 
-    async fn run(&mut self) {
+    async fn run(mut self) -> Outcome {
         for client in 0..self.schedule.clients() {
             let number = self.world.add_client(&format!("client {client}"));
             debug_assert_eq!(number, usize::from(client), "clients come first");
@@ -92,6 +95,7 @@ impl<S: Scene> Play<S> {
         if self.ledger.broken().is_empty() {
             self.look_back().await;
         }
+        self.end()
     }
 
     /// Opens a client, and lets its users live.
@@ -178,11 +182,29 @@ impl<S: Scene> Play<S> {
         if let Some(left) = self.scene.residue(&dead).first() {
             self.ledger.breaks("I7", left.clone());
         }
-        if !self.scene.has_forgotten() {
-            let shows = |name: &str| self.scene.number(name);
-            if let Some(how) = self.ledger.tallies(|tallies| tallies.miscounted(shows)) {
-                self.ledger.breaks("count", how);
+        self.probe().await;
+    }
+
+    /// One more client finds all names free, and the numbers right: I8.
+    async fn probe(&self) {
+        let number = self.world.add_client("probe");
+        let (scene, ledger) = (Arc::clone(&self.scene), Arc::clone(&self.ledger));
+        let names = self.schedule.names();
+        let probe = self.world.spawn(number, async move {
+            let client = u8::try_from(number).unwrap_or(u8::MAX);
+            let Ok(locks) = scene.open(client).await else { return };
+            for name in names {
+                if let Some(how) = taken(&locks, &name).await {
+                    ledger.breaks("I8", how);
+                }
             }
+            if !scene.has_forgotten() {
+                recount(&locks, &ledger).await;
+            }
+        });
+        let limit = Instant::now() + PATIENCE;
+        if !matches!(timeout_at(limit, probe).await, Ok(Ok(()))) {
+            self.ledger.breaks("I8", "the last client never came back");
         }
     }
 
@@ -194,6 +216,30 @@ impl<S: Scene> Play<S> {
             bites: self.scene.bites(),
             grants: self.ledger.grants(),
             requests: self.scene.requests().0,
+        }
+    }
+}
+
+/// Why a name that nobody has is not given to one more.
+async fn taken(locks: &Locks, name: &str) -> Option<String> {
+    let tried = match name.as_bytes().first() {
+        Some(b'r') => locks.rwlock(name).try_write().await,
+        Some(b's') => locks.semaphore(name, PERMITS).try_acquire(PERMITS).await,
+        _ => locks.mutex(name).try_lock().await,
+    };
+    match tried {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(format!("{name} is not given to one more client after all have gone")),
+        Err(error) => Some(format!("{name} is not given to one more client: {error}")),
+    }
+}
+
+async fn recount(locks: &Locks, ledger: &Ledger) {
+    for name in ledger.tallies(|tallies| tallies.counters()) {
+        let shown = locks.record::<u64>(&name).get().await;
+        let shows = shown.map(|found| found.map_or(0, |found| found.value)).unwrap_or(u64::MAX);
+        if let Some(how) = ledger.tallies(|tallies| tallies.miscounted(&name, shows)) {
+            ledger.breaks("count", how);
         }
     }
 }

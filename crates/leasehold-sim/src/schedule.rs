@@ -246,6 +246,8 @@ fault_kinds! {
     Rush "rush",
     /// A client does nothing for a while: SIGSTOP, or a long collection.
     Pause "pause",
+    /// All connections of a client break.
+    Cut "cut",
     /// A client dies.
     Kill "kill",
     /// The clock of a client is slow by so many parts in a million.
@@ -257,6 +259,16 @@ impl FaultKind {
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.word() == word)
+    }
+
+    /// The word for it where it is counted: on a wire a silence is a silence,
+    /// whatever was meant to be unheard.
+    #[must_use]
+    pub const fn counted_as(self, stage: Stage) -> &'static str {
+        match (self, stage) {
+            (Self::Mute | Self::Deaf | Self::Unrung, Stage::Redis | Stage::Redlock(_)) => "silence",
+            _ => self.word(),
+        }
     }
 
     /// Whether it happens to a server.

@@ -106,9 +106,8 @@ impl<B: FnMut(&Schedule) -> bool> Shrinker<B> {
     fn number(&mut self, at: usize) {
         loop {
             let now = *numbers(&mut self.best.clone())[at];
-            let tried = smaller(now).into_iter().any(|less| {
-                self.change(|it| *numbers(it)[at] = less)
-            });
+            let tried =
+                smaller(now).into_iter().any(|less| self.change(|it| *numbers(it)[at] = less));
             if !tried {
                 return;
             }

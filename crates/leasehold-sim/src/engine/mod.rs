@@ -180,8 +180,7 @@ impl Engine for SimEngine {
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
         let (bells, id) = (Arc::clone(&self.bells), ticket.id);
         let what = format!("releases {}", ticket.name.as_str());
-        let ask =
-            move |server: &mut Server, _| server.release(ticket.clone(), ending.clone());
+        let ask = move |server: &mut Server, _| server.release(ticket.clone(), ending.clone());
         let reply = self.line.ask(Call::again(what, ask, server::shown));
         Box::pin(async move {
             let released = reply.await?;
@@ -209,7 +208,11 @@ impl Engine for SimEngine {
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
-        let what = format!("evicts {}{}", eviction.name.as_str(), if eviction.ask { " by asking" } else { "" });
+        let what = format!(
+            "evicts {}{}",
+            eviction.name.as_str(),
+            if eviction.ask { " by asking" } else { "" }
+        );
         let ask = move |server: &mut Server, _| server.evict(eviction.clone());
         let reply = self.line.ask(Call::once(what, ask, |_| "done".into()));
         Box::pin(async move { reply.await? })

@@ -88,8 +88,7 @@ impl Server {
         let fresh = Self::new(Arc::clone(process));
         let closed_until = fresh.now().after(ttl_max + ttl_max / 50);
         let (curb, refusing, longest) = (self.curb, self.refusing, self.longest);
-        *self =
-            Self { labels, evicted, released, closed_until, curb, refusing, longest, ..fresh };
+        *self = Self { labels, evicted, released, closed_until, curb, refusing, longest, ..fresh };
     }
 
     fn now(&self) -> Moment {
@@ -295,14 +294,6 @@ impl Server {
     #[must_use]
     pub const fn longest(&self) -> Duration {
         self.longest
-    }
-
-    /// The record of a counter, as a number.
-    #[must_use]
-    pub fn number(&self, name: &str) -> Option<u64> {
-        let name = Name::new(&Namespace::default(), name).ok()?;
-        let record = self.work(|core| records(core).load(name)).ok()??;
-        std::str::from_utf8(&record.value).ok()?.parse().ok()
     }
 }
 

@@ -99,8 +99,7 @@ impl Ledger {
     #[must_use]
     pub fn label_of(&self, client: u8, name: &str, fence: u64) -> Option<String> {
         let pages = self.pages();
-        let is_it =
-            |it: &&Entry| it.user.client == client && it.name == name && it.fence == fence;
+        let is_it = |it: &&Entry| it.user.client == client && it.name == name && it.fence == fence;
         pages.entries.values().find(is_it).map(|it| it.label.clone())
     }
 
@@ -130,7 +129,9 @@ impl Ledger {
             }
             match truth.stand(entry, now) {
                 Stand::Held | Stand::Unknown => {}
-                Stand::Missing(how) => pages.breaks("I6", format!("{entry}, but {how}"), &self.story),
+                Stand::Missing(how) => {
+                    pages.breaks("I6", format!("{entry}, but {how}"), &self.story)
+                }
             }
         }
         let sure: Vec<&Entry> = ok.iter().filter(|it| !truth.is_evicted(&it.label)).collect();
@@ -197,7 +198,9 @@ impl Pages {
     /// A fence is larger than that of every earlier grant that conflicts.
     fn rise(&mut self, entry: &Entry) -> Result<(), String> {
         let again = |other: &Entry| {
-            other.user.client == entry.user.client && other.name == entry.name && other.fence == entry.fence
+            other.user.client == entry.user.client
+                && other.name == entry.name
+                && other.fence == entry.fence
         };
         if entry.owned && self.entries.values().any(again) {
             return Ok(());
@@ -206,7 +209,8 @@ impl Pages {
         let floor = match entry.mode {
             Mode::Exclusive | Mode::Write => marks.any,
             Mode::Read => marks.alone,
-            Mode::Permits { .. } => 0,
+            // Permits are held side by side, in any order.
+            _ => 0,
         };
         if entry.fence <= floor {
             return Err(format!("{entry} after {floor}"));

@@ -47,14 +47,19 @@ impl Tallies {
         *(if sure { &mut counted.sure } else { &mut counted.doubtful }) += 1;
     }
 
-    /// How the numbers that are there differ from those that were counted.
-    pub fn miscounted(&self, shows: impl Fn(&str) -> Option<u64>) -> Option<String> {
-        self.counters.iter().find_map(|(name, Counted { sure, doubtful })| {
-            let shown = shows(name).unwrap_or(0);
-            let right = (*sure..=sure + doubtful).contains(&shown);
-            let how = format!("{name}: {sure} updates and {doubtful} in doubt, it shows {shown}");
-            (!right).then_some(how)
-        })
+    /// What has been counted.
+    #[must_use]
+    pub fn counters(&self) -> Vec<String> {
+        self.counters.keys().cloned().collect()
+    }
+
+    /// How the number that is there differs from what was counted.
+    #[must_use]
+    pub fn miscounted(&self, name: &str, shows: u64) -> Option<String> {
+        let Counted { sure, doubtful } = *self.counters.get(name)?;
+        let right = (sure..=sure + doubtful).contains(&shows);
+        let how = format!("{name}: {sure} updates and {doubtful} in doubt, it shows {shows}");
+        (!right).then_some(how)
     }
 
     /// The work of a key begins; what is wrong with that.

@@ -33,7 +33,7 @@ impl Node {
 
     fn eval_new(&mut self, request: &[Bytes]) -> Reply {
         let Some((keys, args)) = split(request) else { return no_keys() };
-        let digest = sha1_smol::Sha1::from(&request[1]).hexdigest();
+        let digest = sha1_smol::Sha1::from(&request[1]).digest().to_string();
         let text = self.scripts.entry(digest.clone()).or_insert_with(|| request[1].clone());
         eval(&mut self.db, &Script { digest: &digest, text }, keys, args)
     }

@@ -66,9 +66,9 @@ impl Truth for Contract {
         if self.is_evicted(&entry.label) || self.bus.forgot().is_some_and(|at| at >= entry.since) {
             return Stand::Unknown;
         }
-        let said: Vec<Option<String>> = self.bus.servers(|servers| {
-            servers.iter().map(|server| Self::verdict(server, entry)).collect()
-        });
+        let said: Vec<Option<String>> = self
+            .bus
+            .servers(|servers| servers.iter().map(|server| Self::verdict(server, entry)).collect());
         let votes = said.iter().filter(|wrong| wrong.is_none()).count();
         if votes > said.len() / 2 {
             return Stand::Held;
@@ -139,10 +139,6 @@ impl Scene for Contract {
         let connected = self.bus.connected().into_iter().filter(|client| !dead.contains(client));
         let connected = connected.map(|client| format!("client {client} is connected"));
         left.into_iter().flatten().chain(connected).collect()
-    }
-
-    fn number(&self, name: &str) -> Option<u64> {
-        self.bus.servers(|servers| servers.first()?.number(name))
     }
 
     fn has_forgotten(&self) -> bool {

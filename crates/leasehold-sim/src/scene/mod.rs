@@ -1,6 +1,7 @@
 //! A scene: the servers and the network that a schedule is played on.
 
 mod contract;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use leasehold::engine::BoxFuture;
 use leasehold::{Locks, Result};
 
 pub use self::contract::Contract;
+pub use self::wire::Wire;
 use crate::ledger::{Ledger, Truth};
 use crate::schedule::{Fault, FaultKind};
 use crate::world::World;
@@ -34,9 +36,6 @@ pub trait Scene: Truth + Send + Sync + 'static {
     /// What is still there, and should not be; those who died may leave
     /// connections behind.
     fn residue(&self, dead: &[u8]) -> Vec<String>;
-
-    /// The number in a record, if any.
-    fn number(&self, name: &str) -> Option<u64>;
 
     /// Whether a server has lost what it had, so that records prove nothing.
     fn has_forgotten(&self) -> bool;

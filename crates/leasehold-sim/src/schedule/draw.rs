@@ -106,10 +106,13 @@ impl Habit {
 pub const fn suits(kind: FaultKind, stage: Stage) -> bool {
     use FaultKind as K;
     match stage {
-        Stage::Contract => true,
-        Stage::Members(_) => !matches!(kind, K::Unrung | K::LatePush | K::Amnesia),
-        Stage::Redis | Stage::Redlock(_) => {
-            matches!(kind, K::Deaf | K::Unrung | K::Stall | K::Pause | K::Kill | K::Drift)
+        Stage::Contract => !matches!(kind, K::Cut),
+        Stage::Members(_) => !matches!(kind, K::Unrung | K::LatePush | K::Amnesia | K::Cut),
+        Stage::Redis => {
+            matches!(kind, K::Mute | K::Deaf | K::Unrung | K::Stall | K::Pause | K::Cut | K::Kill)
+        }
+        Stage::Redlock(_) => {
+            matches!(kind, K::Mute | K::Deaf | K::Stall | K::Pause | K::Cut | K::Kill)
         }
     }
 }
@@ -181,7 +184,7 @@ impl Swarm {
             K::Curb => (share(dice, setting.ttl, 20, 90), 0),
             // Two clocks may differ by a hundredth; see `Profile::drift`.
             K::Drift | K::Rush => (dice.u64(1000..4900), 0),
-            K::Amnesia | K::Restart | K::Kill => (0, 0),
+            K::Amnesia | K::Restart | K::Kill | K::Cut => (0, 0),
             _ => (0, span),
         };
         Fault { at: dice.u64(..end.max(1)), kind, whom: dice.u8(..whom), by, span }
@@ -230,7 +233,8 @@ impl Writer<'_> {
             let name = names[dice.usize(..names.len())].clone();
             self.deed(dice, topic, name);
         }
-        self.pause(dice, if dice.u32(..4) == 0 { 300 } else { 50 });
+        let long = dice.u32(..4) == 0;
+        self.pause(dice, if long { 300 } else { 50 });
         for name in names {
             match dice.u32(..5) {
                 0..3 => self.add(Act::Release(name)),

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use leasehold::engine::BoxFuture;
-use leasehold::{Error, ErrorKind, Guard, Guards, Lock, Locks, Moment, Result};
+use leasehold::{Clock, Error, ErrorKind, Guard, Guards, Lock, Locks, Moment, Result};
 
 use super::{Lease, One};
 use crate::ledger::{Entry, Proof};
@@ -24,7 +24,6 @@ impl One {
         self.asked += 1;
         let label = format!("{}#{}", self.user, self.asked);
         self.tell(|| format!("asks: {ask}"));
-        let begun = self.now();
         let asked = self.request(&ask, &label);
         let got = match ask.dropped_at {
             Some(poll) => dropped_at(poll, asked).await,
@@ -33,8 +32,8 @@ impl One {
         match got {
             None => self.tell(|| format!("has dropped its request for {}", ask.names.join(","))),
             Some(Ok(Some(got))) => self.enter(&ask, &label, got),
-            Some(Ok(None)) => self.denied(&ask, begun, None),
-            Some(Err(error)) => self.denied(&ask, begun, Some(&error)),
+            Some(Ok(None)) => self.denied(&ask, None),
+            Some(Err(error)) => self.denied(&ask, Some(&error)),
         }
     }
 
@@ -43,7 +42,9 @@ impl One {
         let ttl = millis(ask.ttl.unwrap_or(self.around.setting.ttl));
         let (ask, label) = (ask.clone(), label.to_owned());
         if ask.names.len() > 1 {
-            return Box::pin(async move { Ok(all(&locks, &ask, &label, ttl).await?.map(Got::All)) });
+            return Box::pin(
+                async move { Ok(all(&locks, &ask, &label, ttl).await?.map(Got::All)) },
+            );
         }
         Box::pin(async move { Ok(one(&locks, &ask, &label, ttl).await?.map(Got::One)) })
     }
@@ -70,7 +71,7 @@ impl One {
                 label: known.flatten().unwrap_or_else(|| label.to_owned()),
                 owned: ask.owned,
                 since: self.now(),
-                ends: agreed(ask, guard),
+                ends: agreed(ask, self.around.setting.ttl),
                 process: Arc::clone(&self.around.process),
                 proof,
             };
@@ -79,7 +80,7 @@ impl One {
         self.leases.push(Lease { pages });
     }
 
-    fn denied(&self, ask: &Ask, _begun: Millis, error: Option<&Error>) {
+    fn denied(&self, ask: &Ask, error: Option<&Error>) {
         let why = error.map_or_else(|| "busy".to_owned(), Error::to_string);
         self.tell(|| format!("does not get {}: {why}", ask.names.join(",")));
         if error.is_some_and(|error| error.kind() == ErrorKind::Unexpected) {
@@ -88,9 +89,10 @@ impl One {
     }
 }
 
-/// A fixed lease that nobody else of its owner renews ends when it was told.
-fn agreed(ask: &Ask, guard: &Guard) -> Option<Moment> {
-    (ask.fixed && !ask.owned).then(|| guard.deadline())
+/// A fixed lease that nobody else of its owner renews runs for its ttl; one that
+/// was handed over runs from then on.
+fn agreed(ask: &Ask, ttl: Millis) -> Option<Moment> {
+    (ask.fixed && !ask.owned).then(|| Clock::System.now().after(millis(ask.ttl.unwrap_or(ttl))))
 }
 
 async fn one(locks: &Locks, ask: &Ask, label: &str, ttl: Duration) -> Result<Option<Guard>> {
@@ -106,9 +108,7 @@ async fn one(locks: &Locks, ask: &Ask, label: &str, ttl: Duration) -> Result<Opt
         How::Lock if tries => set!(locks.mutex(name)).try_lock().await,
         How::Read if tries => set!(locks.rwlock(name)).try_read().await,
         How::Write if tries => set!(locks.rwlock(name)).try_write().await,
-        How::Permits(take) if tries => {
-            set!(locks.semaphore(name, PERMITS)).try_acquire(take).await
-        }
+        How::Permits(take) if tries => set!(locks.semaphore(name, PERMITS)).try_acquire(take).await,
         How::Lock => patient(set!(locks.mutex(name)).lock(), ask.patience).await.map(Some),
         How::Read => patient(set!(locks.rwlock(name)).read(), ask.patience).await.map(Some),
         How::Write => patient(set!(locks.rwlock(name)).write(), ask.patience).await.map(Some),

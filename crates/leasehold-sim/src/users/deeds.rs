@@ -45,9 +45,11 @@ impl One {
 
     /// Told that it was lost before: then it was not this release that ended it.
     fn check_loss(&self, entries: &[Entry]) {
-        let truth = &self.around.truth;
-        if let Some(entry) = entries.iter().find(|it| truth.is_released(&it.label)) {
-            let how = format!("{entry} was released in time, and its user is told that it was lost");
+        // Of several, any may be the one that was lost.
+        let [entry] = entries else { return };
+        if self.around.truth.is_released(&entry.label) {
+            let how =
+                format!("{entry} was released in time, and its user is told that it was lost");
             self.around.ledger.breaks("I4", how);
         }
     }
@@ -123,7 +125,9 @@ impl One {
         };
         let eviction = if asking { eviction.asking() } else { eviction };
         let done = self.locks.evict(eviction).await;
-        self.tell(|| format!("evicted: {}", done.map_or_else(|it| it.to_string(), |_| "done".into())));
+        self.tell(|| {
+            format!("evicted: {}", done.map_or_else(|it| it.to_string(), |_| "done".into()))
+        });
     }
 
     pub(super) async fn look(&mut self, name: &str) {

@@ -43,7 +43,7 @@ pub(super) struct Seat(usize);
 impl Seat {
     pub(super) fn take(task: Weak<dyn Stay>, home: &Handle) -> Self {
         let stayer = Stayer { since: Clock::System.now(), task, home: home.clone() };
-        let (at, watched) = in_room(|room| room.seat(stayer));
+        let (at, watched) = in_room(|room: &mut Room| room.seat(stayer));
         if !watched {
             drop(home.spawn(Watch { is_done: false }.keep()));
         }
@@ -54,7 +54,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         // Its task is dropped without the lock: it may be the last to know it.
-        drop(in_room(|room| {
+        drop(in_room(|room: &mut Room| {
             room.free.push(self.0);
             room.seats[self.0].take()
         }));
@@ -107,7 +107,7 @@ impl Watch {
     /// Those who have been here for too long.
     fn left_alone(&mut self) -> Vec<(Weak<dyn Stay>, Handle)> {
         let now = Clock::System.now();
-        let (old, is_empty) = in_room(|room| room.left_alone(now));
+        let (old, is_empty) = in_room(|room: &mut Room| room.left_alone(now));
         self.is_done = is_empty;
         old
     }
