@@ -32,7 +32,9 @@ impl Revived {
     /// Where to look for it.
     fn stages(&self) -> &'static [Stage] {
         match self {
-            Self::Code(_) => &[Stage::Contract, Stage::Members(3)],
+            Self::Code(_) => {
+                &[Stage::Contract, Stage::Members(3), Stage::Redis, Stage::Redlock(3)]
+            }
             Self::Script(..) => &[Stage::Redis, Stage::Redlock(3)],
         }
     }

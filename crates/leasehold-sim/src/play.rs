@@ -220,18 +220,21 @@ impl<S: Scene> Play<S> {
     }
 }
 
-/// Why a name that nobody has is not given to one more.
+/// Why a name that nobody has is not given to one more, who is patient.
 async fn taken(locks: &Locks, name: &str) -> Option<String> {
-    let tried = match name.as_bytes().first() {
-        Some(b'r') => locks.rwlock(name).try_write().await,
-        Some(b's') => locks.semaphore(name, PERMITS).try_acquire(PERMITS).await,
-        _ => locks.mutex(name).try_lock().await,
-    };
-    match tried {
-        Ok(Some(_)) => None,
-        Ok(None) => Some(format!("{name} is not given to one more client after all have gone")),
-        Err(error) => Some(format!("{name} is not given to one more client: {error}")),
+    let mut why = None;
+    for _ in 0..5 {
+        let lock = match name.as_bytes().first() {
+            Some(b'r') => locks.rwlock(name).write(),
+            Some(b's') => locks.semaphore(name, PERMITS).acquire(PERMITS),
+            _ => locks.mutex(name).lock(),
+        };
+        match lock.within(Duration::from_secs(10)).await {
+            Ok(_) => return None,
+            Err(error) => why = Some(format!("{name} is not given to one more client: {error}")),
+        }
     }
+    why
 }
 
 async fn recount(locks: &Locks, ledger: &Ledger) {

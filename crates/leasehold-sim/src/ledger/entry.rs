@@ -50,6 +50,8 @@ pub struct Entry {
     pub since: Millis,
     /// A fixed lease may be believed until then, by its client's clock.
     pub ends: Option<Moment>,
+    /// Whether an operator may have taken it away.
+    pub evicted: bool,
     /// The process that looks at it.
     pub process: Arc<Client>,
     /// The guard itself.

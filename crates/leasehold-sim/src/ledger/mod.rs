@@ -47,6 +47,8 @@ struct Pages {
     marks: BTreeMap<String, Marks>,
     registers: BTreeMap<String, Arc<Fenced<u64>>>,
     accepted: BTreeMap<String, u64>,
+    /// Until when a lease on a name may have been taken away unseen.
+    evicting: BTreeMap<String, Millis>,
     tallies: Tallies,
     broken: Vec<Broken>,
     grants: u64,
@@ -68,8 +70,9 @@ impl Ledger {
     }
 
     /// A user has a guard. Its number in the ledger.
-    pub fn enter(&self, entry: Entry) -> u64 {
+    pub fn enter(&self, mut entry: Entry) -> u64 {
         let mut pages = self.pages();
+        entry.evicted = pages.evicting.get(&entry.name).is_some_and(|until| entry.since <= *until);
         pages.grants += 1;
         self.story.tell(|| format!("user {} has {entry}", entry.user));
         if entry.is_ok()
@@ -119,25 +122,34 @@ impl Ledger {
         }
     }
 
+    /// An operator takes a name away until then, from whoever has it: those who
+    /// had it may not know yet, and prove nothing any more.
+    pub fn evict(&self, name: &str, until: Millis) {
+        let mut pages = self.pages();
+        let on = pages.entries.values_mut().filter(|entry| entry.name == name);
+        on.for_each(|entry| entry.evicted = true);
+        pages.evicting.insert(name.to_owned(), until);
+    }
+
     /// Compares what users believe with each other, and with the servers.
     pub fn check(&self, truth: &dyn Truth, now: Millis) {
         let mut pages = self.pages();
-        let ok: Vec<Entry> = pages.entries.values().filter(|it| it.is_ok()).cloned().collect();
-        for entry in &ok {
+        let believed = |entry: &&Entry| !entry.evicted && entry.is_ok();
+        let sure: Vec<Entry> = pages.entries.values().filter(believed).cloned().collect();
+        for entry in &sure {
             if let Some(how) = entry.outlives() {
                 pages.breaks("I6", how, &self.story);
             }
-            match truth.stand(entry, now) {
-                Stand::Held | Stand::Unknown => {}
-                Stand::Missing(how) => {
-                    pages.breaks("I6", format!("{entry}, but {how}"), &self.story)
-                }
+            if let Stand::Missing(how) = truth.stand(entry, now) {
+                pages.breaks("I6", format!("{entry}, but {how}"), &self.story);
             }
         }
-        let sure: Vec<&Entry> = ok.iter().filter(|it| !truth.is_evicted(&it.label)).collect();
+        if let Some(how) = truth.overlong() {
+            pages.breaks("limits", how, &self.story);
+        }
         for (at, one) in sure.iter().enumerate() {
-            let others = &sure[at + 1..];
-            if let Some(how) = one.overlaps(others) {
+            let others: Vec<&Entry> = sure[at + 1..].iter().collect();
+            if let Some(how) = one.overlaps(&others) {
                 pages.breaks("I1", how, &self.story);
             }
         }

@@ -19,8 +19,8 @@ pub trait Truth {
     /// How this lease stands.
     fn stand(&self, entry: &Entry, now: Millis) -> Stand;
 
-    /// Whether an operator has taken it away: its user may not know yet.
-    fn is_evicted(&self, label: &str) -> bool;
+    /// A request for more than the servers allow, if there was one.
+    fn overlong(&self) -> Option<String>;
 
     /// Whether a release has ended it.
     fn is_released(&self, label: &str) -> bool;

@@ -63,7 +63,9 @@ fn server(setting: &Setting, number: u8) -> Server {
 
 impl Truth for Contract {
     fn stand(&self, entry: &Entry, _: Millis) -> Stand {
-        if self.is_evicted(&entry.label) || self.bus.forgot().is_some_and(|at| at >= entry.since) {
+        let evicted = |server: &Server| server.has_evicted(&entry.label);
+        let evicted = self.bus.servers(|servers| servers.iter().any(evicted));
+        if evicted || self.bus.forgot().is_some_and(|at| at >= entry.since) {
             return Stand::Unknown;
         }
         let said: Vec<Option<String>> = self
@@ -77,8 +79,11 @@ impl Truth for Contract {
         Stand::Missing(wrong.join(", "))
     }
 
-    fn is_evicted(&self, label: &str) -> bool {
-        self.bus.servers(|servers| servers.iter().any(|server| server.has_evicted(label)))
+    fn overlong(&self) -> Option<String> {
+        let longest = self.bus.servers(|servers| servers.iter().map(Server::longest).max())?;
+        let most = Duration::from_millis(self.setting.ttl_max);
+        let how = || format!("a lease is to run for {longest:?}, and {most:?} is the most");
+        (longest > most).then(how)
     }
 
     fn is_released(&self, label: &str) -> bool {
@@ -94,7 +99,8 @@ impl Scene for Contract {
         let mut engines: Vec<_> = servers.map(|server| self.engine(client, server)).collect();
         let is_quorum = self.setting.stage.is_quorum();
         // Shorter than a request may take: a round does not wait for all of it.
-        let patience = Duration::from_millis(self.setting.timeout / 3 + 10);
+        let Setting { timeout, slowest, .. } = self.setting;
+        let patience = Duration::from_millis((timeout / 3 + 10).max(14 * slowest));
         Box::pin(async move {
             let engine = match engines.pop() {
                 Some(engine) if !is_quorum => engine,

@@ -22,7 +22,6 @@ pub struct Wire {
     setting: Setting,
     /// The longest that a lease may have been asked to run.
     longest: Millis,
-    evicted: bool,
     clients: u8,
 }
 
@@ -36,10 +35,8 @@ impl Wire {
             _ => 0,
         };
         let longest = schedule.steps.iter().map(|step| asked(&step.act)).max().unwrap_or(0);
-        let evicts = |act: &Act| matches!(act, Act::Evict(_));
-        let evicted = schedule.steps.iter().any(|step| evicts(&step.act));
         let (setting, clients) = (schedule.setting, schedule.clients());
-        Arc::new(Self { world: world.clone(), setting, longest, evicted, clients })
+        Arc::new(Self { world: world.clone(), setting, longest, clients })
     }
 
     fn url(&self) -> String {
@@ -71,7 +68,7 @@ impl Truth for Wire {
     /// What native scripts pack is theirs; the key of a mutex in a quorum is
     /// plain to see.
     fn stand(&self, entry: &Entry, _: Millis) -> Stand {
-        if !self.setting.stage.is_quorum() || entry.mode != Mode::Exclusive || self.evicted {
+        if !self.setting.stage.is_quorum() || entry.mode != Mode::Exclusive {
             return Stand::Unknown;
         }
         let nodes = usize::from(self.setting.stage.servers());
@@ -82,8 +79,9 @@ impl Truth for Wire {
         Stand::Missing(format!("only {votes} of {nodes} nodes hold it"))
     }
 
-    fn is_evicted(&self, _: &str) -> bool {
-        self.evicted
+    /// The guardrail alone says how long a lease may run.
+    fn overlong(&self) -> Option<String> {
+        None
     }
 
     fn is_released(&self, _: &str) -> bool {

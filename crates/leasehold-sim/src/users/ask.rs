@@ -72,6 +72,7 @@ impl One {
                 owned: ask.owned,
                 since: self.now(),
                 ends: agreed(ask, self.around.setting.ttl),
+                evicted: false,
                 process: Arc::clone(&self.around.process),
                 proof,
             };

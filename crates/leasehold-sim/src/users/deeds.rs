@@ -11,6 +11,9 @@ use super::{Hand, One};
 use crate::ledger::{Entry, Proof};
 use crate::schedule::Millis;
 
+/// So long after an eviction a guard may arrive that it has hit.
+const AFTERMATH: Millis = 10_000;
+
 /// The guard behind these entries, which nobody else has any more.
 pub(super) fn unwrap(entries: &mut [Entry]) -> Option<Hand> {
     let mut proofs: Vec<Proof> = entries.iter_mut().map(|entry| entry.proof.clone()).collect();
@@ -119,15 +122,23 @@ impl One {
     }
 
     pub(super) async fn evict(&mut self, name: &str, asking: bool) {
-        let Ok(name) = self.locks.name(name) else { return };
-        let Ok(eviction) = Eviction::new(name, Target::All, "operator", "simulation") else {
+        let Ok(full) = self.locks.name(name) else { return };
+        let Ok(eviction) = Eviction::new(full, Target::All, "operator", "simulation") else {
             return;
         };
         let eviction = if asking { eviction.asking() } else { eviction };
+        if !asking {
+            self.around.ledger.evict(name, Millis::MAX);
+        }
         let done = self.locks.evict(eviction).await;
-        self.tell(|| {
-            format!("evicted: {}", done.map_or_else(|it| it.to_string(), |_| "done".into()))
+        self.tell(|| match &done {
+            Ok(_) => format!("has evicted {name}"),
+            Err(error) => format!("has not evicted {name}: {error}"),
         });
+        let settled = done.map_or_else(|error| error.outcome() == Outcome::NotApplied, |_| true);
+        if settled && !asking {
+            self.around.ledger.evict(name, self.now() + AFTERMATH);
+        }
     }
 
     pub(super) async fn look(&mut self, name: &str) {
