@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// `task` as one of this process.
-    pub fn run<T>(
+    pub fn run<T: 'static>(
         self: &Arc<Self>,
         task: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = T> + Send + 'static {
@@ -233,7 +233,7 @@ impl<T> Drop for Gate<T> {
 }
 
 /// `task` as one of the process that starts it.
-pub(crate) fn gated<T>(
+pub(crate) fn gated<T: 'static>(
     task: impl Future<Output = T> + Send + 'static,
 ) -> impl Future<Output = T> + Send + 'static {
     Gate { client: current(), task: Some(Box::pin(task)) }
@@ -245,7 +245,7 @@ fn current() -> Option<Arc<Client>> {
 
 /// Nanoseconds since boot.
 pub(crate) fn nanos() -> u64 {
-    current().map_or(BOOT, |client| client.now())
+    current().expect("in a simulation everything is done by some client").now()
 }
 
 /// Microseconds since 1970.
