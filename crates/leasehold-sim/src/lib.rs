@@ -4,6 +4,7 @@
 //! Compiled under `--cfg leasehold_sim` alone; see `cargo xtask sim`.
 #![cfg(leasehold_sim)]
 
+mod moves;
 pub mod net;
 pub mod redis;
 pub mod trace;

@@ -66,8 +66,9 @@ impl World {
         runtime.block_on(async {
             let world = Self::new(setup);
             let driver = Handle::current().spawn(world.clone().drive());
-            let done = body(world).await;
+            let done = body(world.clone()).await;
             driver.abort();
+            *world.hook() = None;
             done
         })
     }
@@ -231,6 +232,10 @@ impl Inner {
     fn deliver(&mut self, id: u64, way: Way, parcel: Parcel, now: Micros) {
         let Some(connection) = self.net.connections.get_mut(&id) else { return };
         if connection.is_hollow {
+            // The client may give it up; the node does not know.
+            if matches!(parcel, Parcel::Close) {
+                self.net.connections.remove(&id);
+            }
             return self.net.bite("half-open");
         }
         match way {
@@ -284,7 +289,12 @@ impl Inner {
 
     /// Tells those who have subscribed.
     fn push(&mut self, node: usize, now: Micros) {
-        for (id, bytes) in self.nodes[node].pushes() {
+        let told = self.nodes[node].pushes();
+        self.tell(told, now);
+    }
+
+    pub(crate) fn tell(&mut self, told: Vec<(u64, Vec<u8>)>, now: Micros) {
+        for (id, bytes) in told {
             self.net.send(id, Way::Back, Parcel::Bytes(bytes), now);
         }
     }

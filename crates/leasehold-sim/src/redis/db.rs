@@ -27,7 +27,7 @@ pub(crate) type Channel = (bool, Bytes);
 /// All keys. What has expired is gone at the next look.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Db {
-    keys: BTreeMap<Bytes, Entry>,
+    pub(super) keys: BTreeMap<Bytes, Entry>,
     /// Microseconds since 1970.
     pub(crate) now: u64,
     /// Seconds since it was started.
@@ -35,6 +35,8 @@ pub(crate) struct Db {
     pub(crate) id: String,
     /// Whether it takes no more.
     pub(crate) is_full: bool,
+    /// Whether it follows another, and takes no writes.
+    pub(crate) is_replica: bool,
     pub(crate) refusals: u64,
     /// Whether the script that runs has written already.
     pub(crate) is_dirty: bool,

@@ -10,9 +10,12 @@ pub(crate) mod number;
 mod reply;
 mod request;
 mod session;
+mod slots;
 mod structs;
 
 pub use self::lua::{Patch, patch, patched};
 pub use self::node::Node;
 pub use self::reply::{Bytes, Reply};
 pub use self::request::parse;
+pub(crate) use self::slots::View;
+pub use self::slots::slot;

@@ -11,13 +11,13 @@ pub(super) fn library(lua: &Lua) -> Result<Table> {
     Ok(library)
 }
 
-fn pack_all(lua: &Lua, values: MultiValue) -> Result<mlua::String> {
+fn pack_all(lua: &Lua, values: MultiValue) -> Result<mlua::LuaString> {
     let mut out = Vec::new();
     values.iter().try_for_each(|value| pack(&mut out, value))?;
     lua.create_string(out)
 }
 
-fn unpack_all(lua: &Lua, packed: mlua::String) -> Result<MultiValue> {
+fn unpack_all(lua: &Lua, packed: mlua::LuaString) -> Result<MultiValue> {
     let bytes = packed.as_bytes();
     let mut from = Reader { lua, rest: &bytes };
     let mut all = MultiValue::new();

@@ -1,11 +1,12 @@
 //! One server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold::sim::{BOOT, EPOCH};
 
-use super::db::Db;
-use super::{Bytes, Reply, commands};
+use super::db::{Db, Entry};
+use super::slots::{View, slot};
+use super::{Bytes, Reply};
 use crate::net::Micros;
 
 /// Seconds that a server has run when the world begins.
@@ -25,6 +26,12 @@ pub struct Node {
     started: Option<Micros>,
     restarts: u64,
     pub(super) commands: u64,
+    /// What it knows of its cluster.
+    pub(super) view: Option<View>,
+    /// Connections that may ask for what is about to come.
+    pub(super) asking: BTreeSet<u64>,
+    /// Of a sentinel: where the primary is.
+    pub(super) sees: Option<usize>,
 }
 
 impl Node {
@@ -38,6 +45,9 @@ impl Node {
             started: None,
             restarts: 0,
             commands: 0,
+            view: None,
+            asking: BTreeSet::new(),
+            sees: None,
         };
         node.keep_time(0);
         node
@@ -75,6 +85,40 @@ impl Node {
     pub fn step_clock(&mut self, micros: i64) {
         self.anchor.1 = self.anchor.1.saturating_add_signed(micros);
         self.db.now = self.db.now.saturating_add_signed(micros);
+    }
+
+    pub(crate) fn set_replica(&mut self, is_replica: bool) {
+        self.db.is_replica = is_replica;
+    }
+
+    pub(crate) fn see_primary(&mut self, primary: usize) {
+        self.sees = Some(primary);
+    }
+
+    pub(crate) fn see_new_primary(&mut self, from: usize, to: usize) {
+        self.sees = self.sees.map(|seen| if seen == from { to } else { seen });
+    }
+
+    /// All keys, for a replica.
+    pub(crate) fn copy(&self) -> BTreeMap<Bytes, Entry> {
+        self.db.keys.clone()
+    }
+
+    pub(crate) fn take_over(&mut self, keys: BTreeMap<Bytes, Entry>) {
+        self.db.keys = keys;
+        self.db.is_replica = false;
+    }
+
+    /// The keys of a slot, which are here no more.
+    pub(crate) fn part_with(&mut self, gone: u16) -> BTreeMap<Bytes, Entry> {
+        let (leaving, stays) =
+            std::mem::take(&mut self.db.keys).into_iter().partition(|(key, _)| slot(key) == gone);
+        self.db.keys = stays;
+        leaving
+    }
+
+    pub(crate) fn receive(&mut self, keys: BTreeMap<Bytes, Entry>) {
+        self.db.keys.extend(keys);
     }
 
     /// Whether it takes nothing more, for want of memory.
@@ -115,7 +159,8 @@ impl Node {
     /// The answer to a command that nobody sent. Nobody is told of what it says.
     pub fn ask(&mut self, request: &[&[u8]]) -> Reply {
         let request: Vec<Bytes> = request.iter().map(|word| word.to_vec()).collect();
-        let answer = commands::run(&mut self.db, &request, false);
+        let answer = self.serve(0, &request, &mut Vec::new());
+        self.commands -= 1;
         self.db.said.clear();
         answer
     }

@@ -9,17 +9,34 @@ impl Node {
     pub(crate) fn serve(&mut self, id: u64, request: &[Bytes], out: &mut Bytes) -> Reply {
         self.commands += 1;
         let name = commands::word(request, 0).to_ascii_uppercase();
+        let asking = self.asking.remove(&id);
+        if let Some(refusal) = self.elsewhere(request, asking) {
+            refusal.encode(out);
+            return refusal;
+        }
         let answer = match name.as_str() {
             "EVALSHA" => self.eval_known(request),
             "EVAL" => self.eval_new(request),
             "HELLO" => hello(),
-            "CLIENT" | "SELECT" | "ASKING" | "READWRITE" => Reply::OK,
+            "CLIENT" | "SELECT" => Reply::OK,
+            "ASKING" => {
+                self.asking.insert(id);
+                Reply::OK
+            }
+            "CLUSTER" => self.map(),
+            "SENTINEL" => self.primary(),
             "SUBSCRIBE" | "SSUBSCRIBE" => return self.subscribe(id, &name, request, out),
             "UNSUBSCRIBE" | "SUNSUBSCRIBE" => return self.unsubscribe(id, &name, request, out),
             _ => commands::run(&mut self.db, request, false),
         };
         answer.encode(out);
         answer
+    }
+
+    /// `SENTINEL GET-MASTER-ADDR-BY-NAME`, whatever the name is.
+    fn primary(&self) -> Reply {
+        let Some(primary) = self.sees else { return Reply::Nil };
+        Reply::Array(vec![Reply::bulk(format!("n{primary}")), Reply::bulk("6379")])
     }
 
     fn eval_known(&mut self, request: &[Bytes]) -> Reply {

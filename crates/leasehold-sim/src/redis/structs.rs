@@ -16,7 +16,7 @@ fn sizes(format: &str) -> Result<Vec<usize>> {
     fields.map(|digits| digits.parse().map_err(|_| unknown())).collect()
 }
 
-fn pack(lua: &Lua, (format, values): (String, MultiValue)) -> Result<mlua::String> {
+fn pack(lua: &Lua, (format, values): (String, MultiValue)) -> Result<mlua::LuaString> {
     let mut out = Vec::new();
     for (size, value) in sizes(&format)?.into_iter().zip(values) {
         let number = lua.coerce_number(value)?.unwrap_or_default();
@@ -27,7 +27,7 @@ fn pack(lua: &Lua, (format, values): (String, MultiValue)) -> Result<mlua::Strin
     lua.create_string(out)
 }
 
-fn unpack(_: &Lua, args: (String, mlua::String, Option<usize>)) -> Result<MultiValue> {
+fn unpack(_: &Lua, args: (String, mlua::LuaString, Option<usize>)) -> Result<MultiValue> {
     let (format, packed, start) = args;
     let bytes = packed.as_bytes();
     let mut at = start.unwrap_or(1) - 1;

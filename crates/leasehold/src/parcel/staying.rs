@@ -7,8 +7,6 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
 use crate::home::Handle;
-#[cfg(leasehold_sim)]
-use crate::sim::with_static as in_room;
 
 /// How long a task may be left alone before home takes it over.
 const PATIENCE: Duration = Duration::from_millis(25);
@@ -83,6 +81,11 @@ impl Room {
     }
 }
 
+#[cfg(leasehold_sim)]
+fn in_room<T>(work: impl FnOnce(&mut Room) -> T) -> T {
+    crate::sim::with_static(work)
+}
+
 #[cfg(not(leasehold_sim))]
 fn in_room<T>(work: impl FnOnce(&mut Room) -> T) -> T {
     work(&mut ROOM.lock().unwrap_or_else(PoisonError::into_inner))
@@ -117,7 +120,7 @@ impl Drop for Watch {
     /// Home has ended while there was something to look after.
     fn drop(&mut self) {
         if !self.is_done {
-            in_room(|room: &mut Room| room.watched = false);
+            in_room(|room| room.watched = false);
         }
     }
 }

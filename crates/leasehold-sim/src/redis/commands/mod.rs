@@ -102,6 +102,9 @@ pub(super) fn run(db: &mut Db, request: &[Bytes], in_script: bool) -> Reply {
         db.refusals += 1;
         return Reply::error("OOM command not allowed when used memory > 'maxmemory'.");
     }
+    if command.kind != Kind::Read && db.is_replica {
+        return Reply::error("READONLY You can't write against a read only replica.");
+    }
     db.is_dirty |= command.kind != Kind::Read;
     (command.run)(db, request).unwrap_or_else(|refusal| refusal)
 }

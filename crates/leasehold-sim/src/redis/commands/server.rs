@@ -16,10 +16,11 @@ pub(super) fn publish(db: &mut Db, a: &[Bytes]) -> Answer {
 
 pub(super) fn info(db: &mut Db, _: &[Bytes]) -> Answer {
     let (id, uptime) = (&db.id, db.uptime);
+    let role = if db.is_replica { "slave" } else { "master" };
     Ok(Reply::bulk(format!(
         "# Server\r\nredis_version:7.0.15\r\nrun_id:{id}\r\nuptime_in_seconds:{uptime}\r\n\
          # Memory\r\nused_memory:1\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n\
-         # Persistence\r\naof_enabled:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
+         # Persistence\r\naof_enabled:1\r\n# Replication\r\nrole:{role}\r\nconnected_slaves:0\r\n"
     )))
 }
 
@@ -27,8 +28,10 @@ pub(super) fn ping(_: &mut Db, a: &[Bytes]) -> Answer {
     Ok(a.get(1).map_or(Reply::Status("PONG"), |word| Reply::Bulk(word.clone())))
 }
 
-pub(super) fn role(_: &mut Db, _: &[Bytes]) -> Answer {
-    Ok(Reply::Array(vec![Reply::bulk("master"), Reply::Int(0), Reply::Array(Vec::new())]))
+pub(super) fn role(db: &mut Db, _: &[Bytes]) -> Answer {
+    let rest = [Reply::Int(0), Reply::Array(Vec::new())];
+    let word = Reply::bulk(if db.is_replica { "slave" } else { "master" });
+    Ok(Reply::Array([word].into_iter().chain(rest).collect()))
 }
 
 pub(super) fn wait(_: &mut Db, _: &[Bytes]) -> Answer {
