@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold::claim::{
-    Busy, Claim, Ending, Grant, LeaseId, Owner, Refresh, Renewal, Stance, Ticket, Verdict, Wake,
+    Busy, Claim, Ending, Grant, LeaseId, Owner, Place, Refresh, Renewal, Stance, Ticket, Verdict,
+    Wake,
 };
 use leasehold::engine::{BoxFuture, Bus, Events, Eviction, Page, Selector, Target};
 use leasehold::{Clock, Engine, Mode, Moment, Name, Predecessor, Released, Result};
@@ -61,11 +62,17 @@ pub enum Mutant {
     ReentryKeepsShortTtl,
     /// A writer becomes a reader by letting go and coming back.
     ConvertLetsGo,
+    /// `PEXPIRE`: a renewal sets the end, even to an earlier one.
+    RenewalShortens,
+    /// A conversion that is repeated finds no writer, and says that it is gone.
+    ConvertsOnce,
+    /// A push that came while nobody listened is told whenever somebody does.
+    OldTurns,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::ReleaseWithoutCompare,
         Self::RenewResurrects,
         Self::RenewWithoutCompare,
@@ -87,6 +94,9 @@ impl Mutant {
         Self::RenewsOnce,
         Self::ReentryKeepsShortTtl,
         Self::ConvertLetsGo,
+        Self::RenewalShortens,
+        Self::ConvertsOnce,
+        Self::OldTurns,
     ];
 
     /// The engine, made wrong.
@@ -114,6 +124,9 @@ impl Mutant {
             Self::RenewsOnce => Twisted::around(engine, RenewsOnce::default()),
             Self::ReentryKeepsShortTtl => Twisted::around(engine, FirstTtl::default()),
             Self::ConvertLetsGo => Twisted::around(engine, ConvertLetsGo),
+            Self::RenewalShortens => Twisted::around(engine, RenewalShortens),
+            Self::ConvertsOnce => Twisted::around(engine, ConvertsOnce::default()),
+            Self::OldTurns => Twisted::around(engine, OldTurns::default()),
         }
     }
 }
@@ -608,5 +621,91 @@ impl Twist for ConvertLetsGo {
                 Verdict::Busy(_) => Renewal::Gone,
             })
         })
+    }
+}
+
+#[derive(Debug)]
+struct RenewalShortens;
+
+impl Twist for RenewalShortens {
+    fn renew(&self, inner: &Inner, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let inner = Inner::clone(inner);
+        Box::pin(async move {
+            let mut answers = inner.renew(tickets.clone()).await;
+            for (answer, Refresh { ticket, ttl, .. }) in answers.iter_mut().zip(tickets) {
+                if matches!(answer, Renewal::Held { .. })
+                    && inner.release(ticket.clone(), Ending::new()).await.is_ok()
+                    && let Ok(Verdict::Granted(Grant { ttl, sent_at, .. })) =
+                        inner.acquire(Claim::new(ticket, Owner::new("mutant"), ttl)).await
+                {
+                    *answer = Renewal::Held { ttl, sent_at };
+                }
+            }
+            answers
+        })
+    }
+}
+
+#[derive(Debug, Default)]
+struct ConvertsOnce {
+    done: Arc<Mutex<HashSet<LeaseId>>>,
+}
+
+impl Twist for ConvertsOnce {
+    fn convert(&self, inner: &Inner, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        if lock(&self.done).insert(ticket.id) {
+            return inner.convert(ticket, to);
+        }
+        Box::pin(std::future::ready(Ok(Renewal::Gone)))
+    }
+}
+
+/// What was handed over, as a channel beside the engine would have pushed it.
+#[derive(Debug, Default)]
+struct OldTurns {
+    pushed: Arc<Mutex<HashMap<LeaseId, Wake>>>,
+    queued: Arc<Mutex<HashMap<Name, Ticket>>>,
+}
+
+impl Twist for OldTurns {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let (queued, ticket) = (Arc::clone(&self.queued), claim.ticket.clone());
+        let asked = inner.acquire(claim);
+        Box::pin(async move {
+            let mut verdict = asked.await?;
+            if let Verdict::Busy(Busy { place: Some(place), .. }) = &mut verdict {
+                // It does not say what was given out before.
+                *place = Place::new(place.ttl, place.sent_at);
+                lock(&queued).insert(ticket.name.clone(), ticket);
+            }
+            Ok(verdict)
+        })
+    }
+
+    fn release(
+        &self,
+        inner: &Inner,
+        ticket: Ticket,
+        ending: Ending,
+    ) -> BoxFuture<Result<Released>> {
+        let (inner, pushed) = (Inner::clone(inner), Arc::clone(&self.pushed));
+        let next = lock(&self.queued).remove(&ticket.name);
+        Box::pin(async move {
+            let released = inner.release(ticket, ending).await;
+            if let Some(next) = next {
+                let now = Clock::System.now();
+                if let wake @ Wake::Granted { .. } = inner.wait(next.clone(), now).await? {
+                    lock(&pushed).insert(next.id, wake);
+                }
+            }
+            released
+        })
+    }
+
+    fn wait(&self, inner: &Inner, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        match lock(&self.pushed).get(&ticket.id) {
+            Some(wake) => Box::pin(std::future::ready(Ok(wake.clone()))),
+            None => inner.wait(ticket, until),
+        }
     }
 }

@@ -60,6 +60,9 @@ pub trait Twist: Debug + Send + Sync + 'static {
     fn events(&self, inner: &Inner) -> Events {
         inner.events()
     }
+
+    /// The client is done with it.
+    fn closed(&self) {}
 }
 
 /// No twist at all.
@@ -181,6 +184,7 @@ impl<T: Twist> Engine for Twisted<T> {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
+        self.twist.closed();
         Box::pin(ready(Ok(())))
     }
 }

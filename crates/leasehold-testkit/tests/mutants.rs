@@ -64,6 +64,17 @@ const fn killers(mutant: Mutant) -> &'static [&'static str] {
         Mutant::RenewsOnce => &["renewal::a_lease_outlives_many_ttls"],
         Mutant::ReentryKeepsShortTtl => &["owners::the_longest_ttl_counts"],
         Mutant::ConvertLetsGo => &["modes::a_conversion_lets_no_writer_in"],
+        Mutant::RenewalShortens => &[
+            "verbs::a_renewal_by_less_takes_nothing_away",
+            "renewal::an_extension_by_less_takes_nothing_away",
+        ],
+        Mutant::ConvertsOnce => &[
+            "modes::a_repeated_conversion_is_answered_as_the_first",
+            "replies::a_conversion_whose_reply_is_lost_is_settled",
+        ],
+        Mutant::OldTurns => {
+            &["verbs::a_turn_of_an_earlier_place_is_not_taken_for_one_of_the_present"]
+        }
     }
 }
 
@@ -135,4 +146,7 @@ mutants! {
     a_watchdog_that_stops_is_found_out: RenewsOnce,
     a_re_entry_with_a_short_ttl_is_found_out: ReentryKeepsShortTtl,
     a_conversion_that_lets_go_is_found_out: ConvertLetsGo,
+    a_renewal_that_shortens_is_found_out: RenewalShortens,
+    a_conversion_that_cannot_be_repeated_is_found_out: ConvertsOnce,
+    a_turn_that_is_told_twice_is_found_out: OldTurns,
 }

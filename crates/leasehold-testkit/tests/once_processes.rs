@@ -117,7 +117,11 @@ async fn one(once: &Once, orders: &Orders) -> String {
             format!("{how} {}", String::from_utf8_lossy(&done.outcome))
         }
         Err(OnceError::Refused(Refusal::Unknown { .. })) => "unknown".into(),
-        Err(OnceError::Refused(Refusal::Engine(error))) if error.is_lost() => "lost".into(),
+        Err(OnceError::Refused(Refusal::Engine(error)) | OnceError::CutOff(error))
+            if error.is_lost() =>
+        {
+            "lost".into()
+        }
         // A server that ends sessions also hangs up on who had one.
         Err(OnceError::Unrecorded { .. }) => "lost".into(),
         Err(error) => format!("error {error}"),

@@ -21,7 +21,17 @@ mod engine {
 }
 
 mod error {
-    pub(crate) use leasehold::{Error, ErrorKind, Result};
+    pub(crate) use leasehold::{Error, ErrorKind, Outcome, Result};
+}
+
+mod mutant {
+    pub(crate) enum Mutant {
+        RetriedReleaseIsLost,
+    }
+
+    pub(crate) const fn lives(_: Mutant) -> bool {
+        false
+    }
 }
 
 mod url {
@@ -39,12 +49,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use leasehold::claim::{Claim, Ending, Owner, Ticket, Verdict};
-use leasehold::engine::BoxFuture;
+use leasehold::engine::{BoxFuture, Store};
 use leasehold::{Clock, Engine, Error, ErrorKind, Locks, Mode, Outcome, Released, Result};
 use leasehold_testkit::twist::{Inner, Twist, Twisted};
 use retry::{Retry, Retrying};
 
 const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Fails the next so many verbs; each was carried out or not, as told.
 #[derive(Clone, Debug)]
@@ -190,6 +201,76 @@ async fn a_release_whose_reply_is_lost_is_tried_again_and_touches_no_successor()
     assert_eq!(release.await.unwrap().unwrap(), Released::AlreadyLost);
     successor.check().unwrap();
     assert!(below.mutex("n").try_lock().await.unwrap().is_none(), "the successor lost it");
+}
+
+/// A release whose first reply is lost, and what its retry says.
+async fn retried(ending: Ending) -> Released {
+    let failing = Failing::new(0, ErrorKind::Unavailable, Outcome::Unknown);
+    let (engine, below) = layered(&failing, Retry::times(5, MS));
+    let claim = claim(&below);
+    engine.acquire(claim.clone()).await.unwrap();
+    failing.0.left.store(1, Ordering::SeqCst);
+    let released = engine.release(claim.ticket, ending).await.unwrap();
+    assert_eq!(failing.asked(), 3, "it was tried twice");
+    assert!(!below.status("n").await.unwrap().is_busy());
+    released
+}
+
+#[tokio::test]
+async fn a_retry_tells_what_the_release_before_it_did() {
+    let ours = |moment| {
+        let mut ending = Ending::new();
+        ending.sure_until = Some(moment);
+        ending
+    };
+    let now = Clock::System.now();
+    assert_eq!(retried(ours(now.after(HOUR))).await, Released::Released);
+    assert_eq!(retried(ours(now)).await, Released::AlreadyLost, "it may have run out meanwhile");
+    // Who stored a record can look at it, and know for certain.
+    let name = Locks::memory().name("n").unwrap();
+    let mut storing = Ending::storing(Store::put(name, b"done".to_vec()));
+    storing.sure_until = Some(now.after(HOUR));
+    assert_eq!(retried(storing).await, Released::AlreadyLost);
+}
+
+#[tokio::test]
+async fn work_that_ends_on_a_slow_engine_is_not_told_lost() {
+    let failing = Failing::new(0, ErrorKind::Unavailable, Outcome::Unknown);
+    let (engine, _below) = layered(&failing, Retry::times(5, MS));
+    let locks = Locks::on(engine, Clock::System).unwrap();
+    let done = locks.mutex("n").run(async |_| failing.0.left.store(1, Ordering::SeqCst)).await;
+    assert_eq!(failing.0.left.load(Ordering::SeqCst), 0, "a reply was lost");
+    done.unwrap();
+}
+
+#[tokio::test]
+async fn what_may_have_taken_effect_stays_unknown_whatever_the_last_try_says() {
+    let away = Away::default();
+    let below = Locks::memory();
+    let twisted = Twisted::around(below.engine(), away.clone());
+    let engine = Retrying::new(twisted, Clock::System, Retry::times(1, MS));
+    let error = engine.acquire(claim(&below)).await.unwrap_err();
+    assert_eq!(away.0.load(Ordering::SeqCst), 2);
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert!(below.status("n").await.unwrap().is_busy(), "the first try was granted");
+}
+
+/// Loses the first reply, and is not there for the second request.
+#[derive(Clone, Debug, Default)]
+struct Away(Arc<AtomicU32>);
+
+impl Twist for Away {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let error = Error::new(ErrorKind::Unavailable, "on purpose");
+        if self.0.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        let granted = inner.acquire(claim);
+        Box::pin(async move {
+            granted.await?;
+            Err(error.unknown())
+        })
+    }
 }
 
 #[tokio::test]

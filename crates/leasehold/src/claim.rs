@@ -29,6 +29,10 @@ pub(crate) use verdict::rounded;
 /// The longest meta text in bytes.
 pub const META_MAX: usize = 1024;
 
+/// The longest span that anything is kept closed or remembered: a hundred years.
+/// Every store can write it down, and add it to the present.
+pub const SPAN_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
 /// A lease id with what it stands for; known before any reply, queued or held.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -117,7 +121,8 @@ impl Claim {
 pub struct Refresh {
     /// The ticket, queued or held.
     pub ticket: Ticket,
-    /// Its ttl from now on.
+    /// Its ttl from now on, within the limits of a claim; less than the shortest
+    /// only for what is left of a fixed lease.
     pub ttl: Duration,
     /// Its lock delay.
     pub lock_delay: Duration,
@@ -136,7 +141,9 @@ impl Refresh {
 /// What became of one ticket of a batch.
 #[derive(Clone, Debug)]
 pub enum Renewal {
-    /// Held, for `ttl` from `sent_at`, whatever the caller believed before.
+    /// Held, for `ttl` from `sent_at`, whatever the caller believed before: the
+    /// deadline follows, down as well as up. What others were told they may
+    /// count on is `ttl`, not what was asked for.
     Held {
         /// How long the lease runs.
         ttl: Duration,
@@ -149,4 +156,15 @@ pub enum Renewal {
     Gone,
     /// No answer for this ticket.
     Unknown(Error),
+}
+
+impl Renewal {
+    /// The same answer; only fences above this one can be granted to its place.
+    #[must_use]
+    pub fn above(self, floor: u64) -> Self {
+        match self {
+            Self::Queued(place) => Self::Queued(place.above(floor)),
+            other => other,
+        }
+    }
 }

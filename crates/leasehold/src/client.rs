@@ -68,9 +68,8 @@ impl Drop for Client {
             return;
         }
         self.take_leave();
-        self.core.schedule.close();
         let counted = self.core.errands.begin();
-        let closing = self.core.engine.close();
+        let closing = self.core.close_engine();
         let task = async move {
             // There is nobody left to tell; what remains ends with its ttl.
             let _ = closing.await;

@@ -1,5 +1,6 @@
 //! What every task of one client shares.
 
+use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::gate::Gate;
 use crate::hold::{Before, Hold};
 use crate::home::Handle;
+use crate::losses::Losses;
 use crate::observe::Observer;
 use crate::owners::Owners;
 use crate::parcel::{Errand, at_once, here, run_apart};
@@ -33,11 +35,13 @@ pub(crate) struct Core {
     pub(crate) schedule: Schedule,
     pub(crate) gate: Gate,
     pub(crate) owners: Owners,
+    pub(crate) losses: Losses,
     pub(crate) errands: Tally,
     pub(crate) observer: Observer,
     connection: Mutex<ConnectionState>,
     closed: AtomicBool,
     closing: Notify,
+    engine_closed: AtomicBool,
 }
 
 impl Core {
@@ -52,9 +56,11 @@ impl Core {
             schedule: Schedule::new(),
             gate: Gate::default(),
             owners: Owners::default(),
+            losses: Losses::default(),
             errands: Tally::default(),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
+            engine_closed: AtomicBool::new(false),
         }
     }
 
@@ -80,6 +86,20 @@ impl Core {
             closing.await;
         }
         shut_down()
+    }
+
+    /// Lets go of the engine for good, whatever is still on its way. What comes
+    /// back is to be driven to its end.
+    pub(crate) fn close_engine(&self) -> BoxFuture<Result<()>> {
+        self.schedule.close();
+        if self.engine_closed.swap(true, Ordering::AcqRel) {
+            return Box::pin(ready(Ok(())));
+        }
+        self.engine.close()
+    }
+
+    fn is_engine_closed(&self) -> bool {
+        self.engine_closed.load(Ordering::Acquire)
     }
 
     /// What to take off a granted ttl because clocks differ.
@@ -144,9 +164,10 @@ impl Core {
         let Some(keep_closed) = self.let_go(hold).map(|ending| ending.keep_closed) else {
             return Ok(Released::AlreadyLost);
         };
-        let ending = || Ending { keep_closed, store: store.cloned(), ..Ending::default() };
+        let sure_until = Some(hold.deadline());
+        let ending = || Ending { keep_closed, store: store.cloned(), sure_until, ..Ending::new() };
         let mut under_way = None;
-        if hold.try_turn() {
+        if hold.mode_before().is_none() && hold.try_turn() {
             let ask = || self.engine.release(hold.ticket(), ending());
             match here(|cx| at_once(&self.home, cx, ask)).await {
                 Ok(released) => return self.ended(hold, ending, released),
@@ -171,7 +192,7 @@ impl Core {
                 Some(answer) => answer.await,
                 None => {
                     hold.turn().await;
-                    self.engine.release(hold.ticket(), ending.clone()).await
+                    self.ask_to_release(&hold, ending.clone()).await
                 }
             };
             self.ended(&hold, || ending, released)
@@ -244,9 +265,22 @@ impl Core {
     async fn release(&self, hold: &Hold, ending: Ending) -> Result<Released> {
         hold.turn().await;
         let ending = Ending { unseen: !hold.is_seen(), ..ending };
-        let released = self.engine.release(hold.ticket(), ending).await;
+        let released = self.ask_to_release(hold, ending).await;
         hold.end_turn();
         released
+    }
+
+    /// Asks the engine to release. What was to be converted may be there in
+    /// either mode, and an engine may look for it by its mode.
+    async fn ask_to_release(&self, hold: &Hold, ending: Ending) -> Result<Released> {
+        let ticket = hold.ticket();
+        let released = self.engine.release(ticket.clone(), ending.clone()).await?;
+        match hold.mode_before() {
+            Some(before) if released == Released::AlreadyLost => {
+                self.engine.release(ticket.in_mode(before), ending).await
+            }
+            _ => Ok(released),
+        }
     }
 
     /// Releases until the engine confirms it, or has surely forgotten it.
@@ -263,8 +297,8 @@ impl Core {
     }
 
     async fn release_again(&self, hold: &Hold, ending: Ending) {
-        let give_up = self.clock.now().after(hold.ttl() + hold.terms.lock_delay);
-        while self.clock.now() < give_up {
+        let give_up = hold.forgotten_at();
+        while self.clock.now() < give_up && !self.is_engine_closed() {
             self.clock.sleep_until(self.clock.now().after(RELEASE_AGAIN)).await;
             if self.release(hold, ending.clone()).await.is_ok() {
                 return;

@@ -18,7 +18,9 @@ use crate::engine::Loss;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::fence::Sequencer;
 use crate::hold::{Hold, Standing};
-use crate::keeper::{no_answer, settle};
+use crate::keeper::{self, no_answer, settle};
+use crate::layers::guardrail::check_ttl;
+use crate::mutant::{self, Mutant};
 use crate::name::Name;
 use crate::parcel::Errand;
 
@@ -193,11 +195,13 @@ impl Guard {
         }
     }
 
-    /// Makes the lease run for at least `ttl` from now: for fixed leases.
+    /// Makes the lease run for at least `ttl` from now: for fixed leases. One
+    /// that fails leaves everything as it was.
     ///
     /// # Errors
     ///
-    /// `Lost` if it has ended; the engine's error if it cannot be reached.
+    /// `Invalid` for a ttl that the engine would refuse in a claim; `Lost` if the
+    /// lease has ended; the engine's error if it cannot be reached.
     ///
     /// # Cancel safety
     ///
@@ -205,6 +209,9 @@ impl Guard {
     pub async fn extend(&self, ttl: Duration) -> Result<()> {
         self.check()?;
         let core = Arc::clone(&self.tenancy.core);
+        if !mutant::lives(Mutant::ExtendPassesLimits) {
+            check_ttl(ttl, core.engine.profile())?;
+        }
         let hold = Arc::clone(self.hold());
         let home = core.home.clone();
         Errand::of(home, async move { extend(&core, &hold, ttl).await }).await
@@ -217,7 +224,9 @@ impl Guard {
     ///
     /// `Invalid` for any other change of mode: two readers that both want to
     /// write would wait for each other for ever. `Lost` if the lease has ended;
-    /// the engine's error if it cannot be reached.
+    /// the engine's error if it cannot be reached. With the outcome `Unknown`
+    /// readers may stand beside it: it is a read lease from then on, and the
+    /// conversion is repeated in the background until it is known.
     ///
     /// # Cancel safety
     ///
@@ -314,29 +323,46 @@ impl Guard {
 
 async fn extend(core: &Arc<Core>, hold: &Arc<Hold>, ttl: Duration) -> Result<()> {
     hold.turn().await;
-    hold.extend(ttl);
-    let answer = core.engine.renew(vec![hold.refresh(ttl)]).await.pop();
-    let answer = answer.unwrap_or_else(no_answer);
-    conclude(core, hold, answer)
+    let ends = hold.end_after(ttl);
+    if mutant::lives(Mutant::ExtendMovesFirst) {
+        hold.extend(ends);
+    }
+    match ask_to_extend(core, hold, ttl).await {
+        Err(error) => {
+            hold.end_turn();
+            core.schedule.keep(hold);
+            Err(error.with("name", &hold.name))
+        }
+        Ok(answer) => {
+            if let Renewal::Held { .. } = answer {
+                hold.extend(ends);
+            }
+            conclude(core, hold, answer)
+        }
+    }
+}
+
+/// Asks for more time, in the mode that the engine has.
+async fn ask_to_extend(core: &Core, hold: &Hold, ttl: Duration) -> Result<Renewal> {
+    if hold.mode_before().is_some() {
+        keeper::convert(core, hold, hold.mode()).await?;
+    }
+    match core.engine.renew(vec![hold.refresh_for(ttl)]).await.pop().unwrap_or_else(no_answer) {
+        Renewal::Unknown(error) => Err(error),
+        answer => Ok(answer),
+    }
 }
 
 async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
     hold.turn().await;
-    match core.engine.convert(hold.ticket(), to).await {
+    match keeper::convert(core, hold, to).await {
         // Refused, not failed: the lease is as it was.
         Err(error) if error.outcome() == Outcome::NotApplied => {
             hold.end_turn();
+            core.schedule.keep(hold);
             Err(error)
         }
-        Err(error) => conclude(core, hold, Renewal::Unknown(error)),
-        Ok(answer) => {
-            if let Renewal::Held { .. } = answer
-                && let Some(from) = hold.set_mode(to)
-            {
-                core.observer.converted(hold, from);
-            }
-            conclude(core, hold, answer)
-        }
+        answer => conclude(core, hold, answer.unwrap_or_else(Renewal::Unknown)),
     }
 }
 

@@ -86,10 +86,28 @@ impl Hold {
         self.facts().mode
     }
 
-    /// Has another mode from now on; tells the one before, unless it has ended.
-    pub(crate) fn set_mode(&self, mode: Mode) -> Option<Mode> {
+    /// A conversion is about to leave; tells the mode to convert from. Until it
+    /// is settled this is the weaker of the two, because others may stand
+    /// beside it as soon as the engine has heard.
+    pub(crate) fn begin_conversion(&self, to: Mode) -> Mode {
         let mut facts = self.facts();
-        facts.is_held().then(|| std::mem::replace(&mut facts.mode, mode))
+        let from = facts.before.unwrap_or(facts.mode);
+        let lets_others_in = (from, to) == (Mode::Write, Mode::Read);
+        if lets_others_in && !mutant::lives(Mutant::ConversionForgotten) {
+            (facts.before, facts.mode) = (Some(from), to);
+        }
+        from
+    }
+
+    /// The conversion has had no effect, or was carried out: this is its mode.
+    pub(crate) fn end_conversion(&self, mode: Mode) {
+        let mut facts = self.facts();
+        (facts.before, facts.mode) = (None, mode);
+    }
+
+    /// As what the engine may still have it, while a conversion is not settled.
+    pub(crate) fn mode_before(&self) -> Option<Mode> {
+        self.facts().before
     }
 
     /// How long it is asked to run.
@@ -140,6 +158,11 @@ impl Hold {
 
     pub(crate) fn deadline(&self) -> Moment {
         self.facts().deadline
+    }
+
+    /// When the last request left that the engine has confirmed.
+    pub(crate) fn confirmed(&self) -> Moment {
+        self.facts().confirmed
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -280,7 +303,9 @@ impl Hold {
         let mut facts = self.facts();
         let now = self.clock.now();
         let stale = fence <= facts.floor && !mutant::lives(Mutant::StaleHandOver);
-        if facts.phase != Phase::Asked || now >= facts.deadline || stale {
+        // Without a place there is no telling how long it runs.
+        let placed = facts.confirmed != Moment::default();
+        if facts.phase != Phase::Asked || now >= facts.deadline || stale || !placed {
             return false;
         }
         if !self.terms.renewed {
@@ -375,3 +400,6 @@ impl Hold {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Refresh, Renewal};
+use crate::claim::{Mode, Refresh, Renewal};
 use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
 use crate::engine::{Event, Events, Loss};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::hold::Hold;
+use crate::mutant::{self, Mutant};
 
 /// The keeper's life: sleep, look, renew.
 pub(crate) async fn run(core: Arc<Core>) {
@@ -29,14 +30,18 @@ pub(crate) async fn run(core: Arc<Core>) {
 fn look(core: &Arc<Core>) {
     let now = core.clock.now();
     let (mut batch, mut asked) = (Vec::new(), Vec::new());
-    for hold in core.schedule.take_due(now) {
+    for hold in core.schedule.due(now) {
         match over(&hold, now) {
             Some(loss) => core.lose(&hold, loss),
-            None if hold.try_turn() => {
+            None if !hold.try_turn() => core.schedule.keep(&hold),
+            None if hold.mode_before().is_some() => {
+                core.schedule.keep(&hold);
+                core.home.spawn(settle_and_renew(Arc::clone(core), hold));
+            }
+            None => {
                 asked.push(prepare(core, &hold, now));
                 batch.push(hold);
             }
-            None => core.schedule.keep(&hold),
         }
     }
     if !batch.is_empty() {
@@ -52,7 +57,7 @@ fn prepare(core: &Core, hold: &Arc<Hold>, now: Moment) -> Refresh {
     }
     // While the request is under way the deadline still counts.
     core.schedule.keep(hold);
-    hold.refresh(hold.ttl())
+    hold.refresh()
 }
 
 fn over(hold: &Hold, now: Moment) -> Option<Loss> {
@@ -72,6 +77,39 @@ async fn renew(core: Arc<Core>, batch: Vec<Arc<Hold>>, asked: Vec<Refresh>) {
     }
 }
 
+/// Settles a conversion whose outcome is unknown, and then renews: an engine may
+/// look for a lease by its mode.
+async fn settle_and_renew(core: Arc<Core>, hold: Arc<Hold>) {
+    let answer = convert(&core, &hold, hold.mode()).await.unwrap_or_else(Renewal::Unknown);
+    if let Renewal::Held { .. } = answer {
+        let asked = vec![hold.refresh()];
+        return renew(core, vec![hold], asked).await;
+    }
+    let rest = settle(&core, &hold, answer);
+    hold.end_turn();
+    core.schedule.keep_from(&hold, rest);
+}
+
+/// Asks for a conversion, and takes in as what it is held from now on. One that
+/// was asked for before and is not settled may have taken effect, whatever
+/// becomes of this one.
+pub(crate) async fn convert(core: &Core, hold: &Hold, to: Mode) -> Result<Renewal> {
+    let unsettled = hold.mode_before().is_some();
+    let from = hold.begin_conversion(to);
+    let answer = core.engine.convert(hold.ticket().in_mode(from), to).await;
+    match &answer {
+        Ok(Renewal::Held { .. }) if hold.is_held() => {
+            hold.end_conversion(to);
+            core.observer.converted(hold, from);
+        }
+        Err(error) if error.outcome() == Outcome::NotApplied && !unsettled => {
+            hold.end_conversion(from);
+        }
+        _ => {}
+    }
+    answer
+}
+
 pub(crate) fn no_answer() -> Renewal {
     let text = "the engine left out the answer to a renewal";
     Renewal::Unknown(Error::new(ErrorKind::Unexpected, text))
@@ -79,15 +117,14 @@ pub(crate) fn no_answer() -> Renewal {
 
 /// Takes in one answer; says how long to let the hold rest.
 pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Moment {
-    let drift = core.drift(hold.ttl());
     match answer {
         Renewal::Held { ttl, sent_at } if hold.is_held() => {
-            hold.renewed(sent_at, ttl, drift);
+            hold.renewed(sent_at, ttl, drift(core, hold, ttl));
             core.observer.renewed(hold);
         }
         // A holder that waits in line has lost what it held, and asks no further.
         Renewal::Queued(place) if hold.is_undone_by(place) => core.lose(hold, Loss::Gone),
-        Renewal::Queued(place) => hold.placed(place, drift),
+        Renewal::Queued(place) => hold.placed(place, drift(core, hold, place.ttl)),
         Renewal::Gone if hold.is_held() => core.lose(hold, Loss::Gone),
         // A waiter whose lease or place has changed asks for itself.
         Renewal::Held { .. } | Renewal::Gone => {
@@ -107,6 +144,12 @@ pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Mom
     Moment::default()
 }
 
+/// What to take off a ttl that was confirmed: a part of that one, which may be
+/// longer than the one the lease was asked with.
+fn drift(core: &Core, hold: &Hold, confirmed: Duration) -> Duration {
+    core.drift(if mutant::lives(Mutant::DriftOfAskedTtl) { hold.ttl() } else { confirmed })
+}
+
 /// Takes in what the engine tells without being asked.
 pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
     while let Some(event) = events.next().await {
@@ -116,12 +159,16 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
         match event {
             Event::TicketLost(id, loss) => {
                 let kept = core.schedule.all();
-                kept.iter().filter(|hold| hold.id == id).for_each(|hold| {
-                    core.lose(hold, loss.clone());
-                });
+                let found = kept.iter().find(|hold| hold.id == id);
+                // Its grant may still be on its way.
+                if found.is_none_or(|hold| !hold.is_held()) {
+                    core.losses.note(id, core.clock.now());
+                }
+                found.iter().for_each(|hold| core.lose(hold, loss.clone()));
             }
             Event::Suspended => core.schedule.all().iter().for_each(|hold| core.jeopardize(hold)),
             Event::Disconnected => {
+                core.losses.note_all(core.clock.now());
                 core.schedule.all().iter().for_each(|hold| core.lose(hold, Loss::Disconnected));
             }
             // Much may have happened in the gap: ask at once.

@@ -25,6 +25,7 @@ mod home;
 mod keeper;
 mod layers;
 mod locks;
+mod losses;
 #[cfg(not(leasehold_sim))]
 mod mutant;
 #[cfg(leasehold_sim)]

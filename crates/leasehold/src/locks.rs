@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinError;
+
 use crate::acquire::{Begun, Delivery, Effort, Request, Start, Tenancy, begin, deliver};
 use crate::claim::Owner;
 use crate::client::Client;
@@ -252,7 +254,8 @@ impl Locks {
     /// Gives everything back and lets go of the engine: the polite end.
     ///
     /// Stops renewing, releases what is still held and waits for it, `limit`
-    /// at most. What could not be released ends with its ttl.
+    /// at most. What could not be released ends with its ttl; connections are
+    /// closed in any case.
     ///
     /// # Errors
     ///
@@ -390,18 +393,22 @@ async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
     core.close();
     core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
     let until = core.clock.now().after(limit);
-    let close = async {
-        core.errands.done().await;
-        core.schedule.close();
-        core.engine.close().await
-    };
     tokio::select! {
         biased;
-        closed = close => closed,
+        closed = close(core) => closed,
         () = core.clock.sleep_until(until) => {
-            core.schedule.close();
+            // Whoever has no more time to wait wants its connections back, too.
+            core.home.spawn(core.close_engine());
             let text = "not all leases could be released in time; the rest end with their ttl";
             Err(Error::new(ErrorKind::TimedOut, text))
         }
     }
+}
+
+/// Closes the engine once nothing is on its way. To close takes its time, and
+/// goes on if nobody waits for it.
+async fn close(core: &Core) -> Result<()> {
+    core.errands.done().await;
+    let died = |died: JoinError| Err(Error::new(ErrorKind::Unexpected, died.to_string()));
+    core.home.spawn(core.close_engine()).await.unwrap_or_else(died)
 }

@@ -20,6 +20,20 @@ macro_rules! mutants {
 mutants! {
     /// A pushed grant is believed although the ticket has a later place.
     StaleHandOver,
+    /// A deadline grows with a confirmation and never shrinks (C3, S2).
+    DeadlineNeverShrinks,
+    /// A renewal or an extension passes every limit of a claim (C4).
+    ExtendPassesLimits,
+    /// What is given up for drift is taken of the ttl that was asked for (C5).
+    DriftOfAskedTtl,
+    /// A conversion whose outcome is unknown leaves a guard that says `write` (C6).
+    ConversionForgotten,
+    /// The retry of a release that was applied says that the lease was lost (C10).
+    RetriedReleaseIsLost,
+    /// Work that was cut off in the middle is told as work that was not run (C11).
+    CutOffIsRefused,
+    /// An extension that was refused moves the end of a fixed lease (C12).
+    ExtendMovesFirst,
 }
 
 /// Whether this fault is put back on this thread.

@@ -102,16 +102,17 @@ impl Schedule {
         (!plan.closed).then_some(plan.asleep_until)
     }
 
-    pub(crate) fn take_due(&self, now: Moment) -> Vec<Arc<Hold>> {
+    /// What is due by now. It stays where it is until it is kept for later or
+    /// forgotten: whoever asks for all meanwhile must find it.
+    pub(crate) fn due(&self, now: Moment) -> Vec<Arc<Hold>> {
         let mut plan = self.plan();
         plan.asleep_until = Moment::NEVER;
-        let mut due = Vec::new();
-        while let Some(entry) = plan.holds.first_entry()
-            && entry.key().0 <= now
-        {
-            due.push(entry.remove());
-        }
-        due
+        plan.holds
+            .iter()
+            .take_while(|((due, _), _)| *due <= now)
+            .map(|(_, it)| it)
+            .cloned()
+            .collect()
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(schedule.sleep_until(), planned);
         schedule.keep(&held());
         assert!(!alarmed(&schedule), "it wakes before that one is due");
-        assert!(schedule.take_due(Moment::default()).is_empty());
+        assert!(schedule.due(Moment::default()).is_empty());
         schedule.keep_now(&held());
         assert!(alarmed(&schedule), "after a look it plans anew");
     }

@@ -14,7 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["fence", "sql"],
     &["engines", "layers"],
     &["hold", "gate", "parcel"],
-    &["schedule", "owners", "observe"],
+    &["schedule", "owners", "losses", "observe"],
     &["core"],
     &["keeper", "acquire"],
     &["client"],

@@ -185,11 +185,36 @@ async fn work_that_was_done_leaves_its_record_and_no_name() -> Result<(), Box<dy
     assert!(locks.list("once/", Page::default()).await?.names.is_empty());
     assert!(once.outcome("a", Fingerprint::none()).await?.is_some());
 
-    // What was given back without a record is remembered like any other name.
     let fails = async |_| Err::<&str, _>("no");
     let forgotten = once.clone().on_failure(Failure::Forget);
     assert!(forgotten.run("b", Fingerprint::none(), fails).await.is_err());
-    assert_eq!(locks.list("once/", Page::default()).await?.names.len(), 1);
+    assert!(locks.list("once/", Page::default()).await?.names.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_clean_end_leaves_nothing_and_an_unclean_one_is_remembered_for_a_while() -> Outcome {
+    let clock = TestClock::new();
+    let locks = Locks::memory_on(clock.clone());
+    let known = async || -> leasehold::Result<usize> {
+        Ok(locks.list("", leasehold::engine::Page::default()).await?.names.len())
+    };
+    for order in 0..100 {
+        locks.mutex(format!("order/{order}")).lock().await?.release().await?;
+    }
+    assert_eq!(known().await?, 0, "a released name leaves nothing");
+    let job = locks.mutex("job").renew(false);
+    let guard = job.lock().await?;
+    clock.advance(30 * SECOND);
+    assert!(guard.check().is_err());
+    assert_eq!(job.lock().await?.predecessor(), Predecessor::Expired);
+    locks.mutex("cron").hold_at_least(10 * SECOND).lock().await?.release().await?;
+    assert!(locks.mutex("cron").try_lock().await?.is_none(), "it is kept closed");
+    clock.advance(120 * SECOND);
+    for turn in 0..4 {
+        locks.mutex(format!("turn/{turn}")).lock().await?.release().await?;
+    }
+    assert_eq!(known().await?, 0, "nothing is remembered for ever");
     Ok(())
 }
 

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use leasehold::ErrorKind;
 use leasehold::claim::META_MAX;
+use leasehold::{ErrorKind, Guard};
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::idle;
+use super::patience::{HOUR, idle};
 use super::store::Store;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(a_ttl_out_of_range_is_refused_with_the_range),
         check!(the_ends_of_the_range_are_granted),
+        check!(an_extension_out_of_range_is_refused_and_changes_nothing),
+        check!(a_lock_delay_that_no_store_can_keep_is_refused).when(|p| p.lock_delay),
+        check!(a_closing_time_that_no_store_can_keep_is_refused).when(|p| p.keep_closed),
         check!(a_meta_text_that_is_too_long_is_refused),
         check!(a_hold_of_no_time_is_refused),
         check!(an_unknown_option_is_refused_with_the_list),
@@ -44,6 +47,37 @@ async fn the_ends_of_the_range_are_granted(store: Store) -> Outcome {
     let longest = locks.mutex("long").ttl(limits.ttl_max).lock().await?;
     ensure!(longest.remaining() <= limits.ttl_max, "{:?}", longest.remaining());
     Ok(longest.check()?)
+}
+
+async fn an_extension_out_of_range_is_refused_and_changes_nothing(store: Store) -> Outcome {
+    let locks = store.open().await?;
+    let max = locks.profile().limits.ttl_max;
+    let guard = locks.mutex("n").ttl(HOUR.min(max)).renew(false).lock().await?;
+    let before = guard.deadline();
+    for ttl in [Duration::ZERO, max + Duration::from_nanos(1), Duration::MAX] {
+        let error = guard.extend(ttl).await.err().ok_or("extended")?;
+        ensure!(error.kind() == ErrorKind::Invalid, "{error:?}");
+        ensure!(guard.deadline() == before, "{:?} and then {:?}", before, guard.deadline());
+    }
+    Ok(guard.check()?)
+}
+
+async fn a_lock_delay_that_no_store_can_keep_is_refused(store: Store) -> Outcome {
+    let locks = store.open().await?;
+    is_invalid(locks.mutex("n").lock_delay(Duration::MAX).lock().await)?;
+    idle(&locks.mutex("n")).await
+}
+
+async fn a_closing_time_that_no_store_can_keep_is_refused(store: Store) -> Outcome {
+    let locks = store.open().await?;
+    is_invalid(locks.mutex("n").hold_at_least(Duration::MAX).lock().await)?;
+    idle(&locks.mutex("n")).await
+}
+
+fn is_invalid(asked: leasehold::Result<Guard>) -> Outcome {
+    let error = asked.err().ok_or("granted")?;
+    ensure!(error.kind() == ErrorKind::Invalid, "{error:?}");
+    Ok(())
 }
 
 async fn a_meta_text_that_is_too_long_is_refused(store: Store) -> Outcome {

@@ -2,7 +2,7 @@
 
 use leasehold::claim::{Claim, Renewal};
 use leasehold::engine::profile::{Grants, Order};
-use leasehold::{ErrorKind, Mode};
+use leasehold::{ErrorKind, Mode, Released};
 
 use super::check::{Check, Outcome, check, ensure};
 use super::direct::Direct;
@@ -15,6 +15,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_conversion_lets_no_writer_in),
         check!(a_reader_does_not_become_a_writer),
         check!(what_is_not_held_is_not_converted),
+        check!(a_repeated_conversion_is_answered_as_the_first),
     ];
     let counted = [check!(permits_add_up), check!(permits_of_another_number_do_not_mix)];
     let fifo = [check!(readers_do_not_starve_a_writer), check!(small_takers_do_not_starve_a_large)];
@@ -98,6 +99,22 @@ async fn what_is_not_held_is_not_converted(store: Store) -> Outcome {
     let answer = direct.engine.convert(nobody, Mode::Read).await?;
     ensure!(matches!(answer, Renewal::Gone), "{answer:?}");
     ensure!(direct.census().await? == (0, 0), "the conversion took the name");
+    Ok(())
+}
+
+/// As if the reply to the first had been lost: the ticket still says `write`.
+async fn a_repeated_conversion_is_answered_as_the_first(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    let writer = hold(&direct, Mode::Write).await?;
+    for _ in 0..2 {
+        let converted = direct.engine.convert(writer.ticket.clone(), Mode::Read).await?;
+        ensure!(matches!(converted, Renewal::Held { .. }), "{converted:?}");
+    }
+    hold(&direct, Mode::Read).await?;
+    direct.busy(direct.claim(Mode::Write)).await?;
+    let released = direct.release(&writer.ticket.in_mode(Mode::Read)).await?;
+    ensure!(released == Released::Released, "{released:?}");
+    ensure!(direct.census().await? == (1, 0), "{:?}", direct.census().await?);
     Ok(())
 }
 

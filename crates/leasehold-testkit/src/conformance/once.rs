@@ -309,9 +309,8 @@ async fn work_whose_lease_is_taken_away_leaves_no_outcome(store: Store) -> Outco
     ensure!(!done.replayed, "{done:?}");
     begun.go.notify_one();
     let late = match begun.task.await? {
-        Err(OnceError::Unrecorded { cause, .. } | OnceError::Refused(Refusal::Engine(cause))) => {
-            cause
-        }
+        // Whichever was first, the end of the work or the news of the loss.
+        Err(OnceError::Unrecorded { cause, .. } | OnceError::CutOff(cause)) => cause,
         other => return Err(format!("not late: {other:?}").into()),
     };
     ensure!(late.is_lost(), "{late:?}");

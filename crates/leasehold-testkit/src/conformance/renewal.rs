@@ -25,6 +25,8 @@ pub(super) fn checks() -> Vec<Check> {
             .over(&Recipe::ALL),
         check!(blocked_workers_lose_nothing),
         check!(no_deadline_is_later_than_a_ttl_from_now),
+        check!(an_extension_by_less_takes_nothing_away).over(&Recipe::ALL),
+        check!(an_extension_by_more_is_kept_and_ends).over(&Recipe::ALL),
         check!(renewals_that_fail_put_the_lease_in_jeopardy_and_then_end_it).over(&Recipe::ALL),
         check!(a_renewal_that_comes_back_in_time_saves_the_lease).over(&Recipe::ALL),
     ]
@@ -96,6 +98,34 @@ async fn no_deadline_is_later_than_a_ttl_from_now(store: Store) -> Outcome {
         Ok(deadline > first)
     };
     eventually("a renewal", probe).await
+}
+
+async fn an_extension_by_less_takes_nothing_away(store: Store) -> Outcome {
+    let (one, two) = (store.open().await?, store.open().await?);
+    for renewed in [false, true] {
+        let guard = one.mutex("n").ttl(20 * one.brief()).renew(renewed).lock().await?;
+        guard.extend(one.brief()).await?;
+        sleep(2 * one.brief()).await;
+        guard.check()?;
+        ensure!(two.mutex("n").try_lock().await?.is_none(), "two holders");
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+async fn an_extension_by_more_is_kept_and_ends(store: Store) -> Outcome {
+    let (one, two) = (store.open().await?, store.open().await?);
+    let guard = one.mutex("n").ttl(2 * one.brief()).renew(false).lock().await?;
+    guard.extend(4 * one.brief()).await?;
+    ensure!(guard.remaining() <= 4 * one.brief(), "{:?}", guard.remaining());
+    while guard.check().is_ok() {
+        let next = two.mutex("n").try_lock().await?;
+        ensure!(next.is_none() || guard.check().is_err(), "two holders");
+        sleep(one.brief() / 10).await;
+    }
+    ensure!(guard.standing() == Standing::Lost(Loss::Expired), "{:?}", guard.standing());
+    drop(locked(&two.mutex("n")).await?);
+    Ok(())
 }
 
 async fn renewals_that_fail_put_the_lease_in_jeopardy_and_then_end_it(store: Store) -> Outcome {

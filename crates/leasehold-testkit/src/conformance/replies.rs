@@ -18,6 +18,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_grant_whose_reply_is_lost_is_given_back).over(&Recipe::ALL),
         check!(a_release_whose_reply_is_lost_is_tried_again).over(&Recipe::ALL),
         check!(a_drop_whose_reply_is_lost_is_tried_again).over(&Recipe::ALL),
+        check!(a_conversion_whose_reply_is_lost_is_settled).when(|p| p.convert),
     ]
 }
 
@@ -60,6 +61,27 @@ async fn a_drop_whose_reply_is_lost_is_tried_again(store: Store) -> Outcome {
     Ok(next.check()?)
 }
 
+/// Nobody knows whether readers stand beside it, until the keeper asks again.
+async fn a_conversion_whose_reply_is_lost_is_settled(store: Store) -> Outcome {
+    let deaf = Deaf::default();
+    let (locks, below) = store.open_twisted(deaf.clone()).await?;
+    let mut guard = locks.rwlock("n").ttl(3 * locks.brief()).write().await?;
+    deaf.0.converts.store(1, Ordering::Release);
+    let error = guard.convert(Mode::Read).await.err().ok_or("a reply that was lost")?;
+    ensure!(error.outcome() == Effect::Unknown, "{error:?}");
+    ensure!(guard.mode() == Mode::Read, "it claims to {}", guard.mode());
+    let reader = below.rwlock("n").ttl(HOUR).try_read().await?;
+    ensure!(reader.is_some(), "the conversion was not carried out");
+    let settled = || async { Ok(deaf.0.settled.load(Ordering::Acquire) > 0) };
+    eventually("it is settled", settled).await?;
+    sleep(3 * locks.brief()).await;
+    guard.check()?;
+    ensure!(below.rwlock("n").try_write().await?.is_none(), "a writer beside readers");
+    let released = guard.release().await?;
+    ensure!(released == Released::Released, "{released:?}");
+    Ok(())
+}
+
 /// Does not hear the next so many replies.
 #[derive(Clone, Debug, Default)]
 struct Deaf(Arc<Ears>);
@@ -68,8 +90,11 @@ struct Deaf(Arc<Ears>);
 struct Ears {
     acquires: AtomicU32,
     releases: AtomicU32,
+    converts: AtomicU32,
     /// Replies to a release that came through.
     heard: AtomicU32,
+    /// Replies to a conversion that came through.
+    settled: AtomicU32,
 }
 
 impl Twist for Deaf {
@@ -95,6 +120,18 @@ impl Twist for Deaf {
             }
             ears.heard.fetch_add(1, Ordering::AcqRel);
             released
+        })
+    }
+
+    fn convert(&self, inner: &Inner, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        let (ears, reply) = (Arc::clone(&self.0), inner.convert(ticket, to));
+        Box::pin(async move {
+            let converted = reply.await;
+            if missed(&ears.converts) {
+                return Err(lost());
+            }
+            ears.settled.fetch_add(1, Ordering::AcqRel);
+            converted
         })
     }
 }

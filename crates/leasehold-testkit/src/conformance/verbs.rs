@@ -1,8 +1,9 @@
 //! The contract, straight on the engine: every verb may be repeated.
 
-use leasehold::claim::{Ending, Refresh, Renewal, Ticket};
+use leasehold::claim::{Ending, Refresh, Renewal, Stance, Ticket, Wake};
 use leasehold::engine::profile::{Liveness, Order, WakeUp};
-use leasehold::{Clock, Mode, Profile, Released};
+use leasehold::{Clock, Mode, Moment, Profile, Released};
+use tokio::time::sleep;
 
 use super::check::{Check, Outcome, check, ensure};
 use super::direct::Direct;
@@ -32,6 +33,10 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_release_gives_up_a_place_in_the_queue),
         check!(a_release_comes_from_the_ticket_alone).when(outlives_its_client),
         check!(a_turn_comes_with_a_wake_up).when(|p| p.wake == WakeUp::Push),
+        check!(a_turn_of_an_earlier_place_is_not_taken_for_one_of_the_present)
+            .when(|p| outlives_its_client(p) && p.order == Order::Fifo)
+            .of_a_queue(),
+        check!(a_renewal_by_less_takes_nothing_away),
     ]
 }
 
@@ -228,4 +233,46 @@ async fn a_turn_comes_with_a_wake_up(store: Store) -> Outcome {
     wait.await??;
     ensure!(Clock::System.now() < until, "nothing woke it");
     eventually("the grant", || async { Ok(direct.granted(queued.clone()).await.is_ok()) }).await
+}
+
+/// A turn that nobody took runs out, and the same ticket queues again behind
+/// the next holder: it must not hear of the old turn, or be able to tell.
+async fn a_turn_of_an_earlier_place_is_not_taken_for_one_of_the_present(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    let mut waiter = direct.fixed(direct.short());
+    waiter.stance = Stance::Wait { until: Moment::NEVER };
+    let first = direct.claim(Mode::Exclusive);
+    direct.granted(first.clone()).await?;
+    direct.busy(waiter.clone()).await?;
+    direct.release(&first.ticket).await?;
+    eventually("the turn runs out", || async { Ok(direct.census().await? == (0, 0)) }).await?;
+    let next = direct.granted(direct.claim(Mode::Exclusive)).await?;
+    let place = direct.busy(waiter.clone()).await?.place.ok_or("it has no place")?;
+    let until = Clock::System.now().after(direct.short());
+    let wake = direct.engine.wait(waiter.ticket.clone(), until).await?;
+    if let Wake::Granted { fence, .. } = wake {
+        ensure!(fence <= place.floor, "{fence} is believed beside {}", next.fence);
+    }
+    ensure!(place.floor == 0 || place.floor >= next.fence, "{place:?} above {next:?}");
+    direct.release(&waiter.ticket).await?;
+    Ok(())
+}
+
+async fn a_renewal_by_less_takes_nothing_away(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    let claim = direct.fixed(HOUR);
+    direct.granted(claim.clone()).await?;
+    let mut less = Refresh::new(claim.ticket.clone(), direct.short());
+    less.renewed = false;
+    let answers = direct.engine.renew(vec![less]).await;
+    let [Renewal::Held { ttl, sent_at }] = answers[..] else {
+        return Err(format!("{answers:?}").into());
+    };
+    let until = Clock::System.now().after(2 * direct.short());
+    while Clock::System.now() < until {
+        sleep(direct.short() / 10).await;
+        ensure!(direct.census().await? == (1, 0), "it ended early");
+    }
+    ensure!(sent_at.after(ttl) > until, "it says that it ran out: {ttl:?}");
+    Ok(())
 }

@@ -13,7 +13,7 @@
 
 mod below;
 
-pub(crate) use below::{claim, clock, engine, home, name, notify, oneshot};
+pub(crate) use below::{claim, clock, engine, home, mutant, name, notify, oneshot};
 
 mod gate {
     include!(concat!(env!("OUT_DIR"), "/gate.rs"));
@@ -242,7 +242,9 @@ async fn keep(schedule: Arc<Schedule>, looks: Arc<AtomicUsize>) {
             schedule.alarmed().await;
             continue;
         }
-        looks.fetch_add(schedule.take_due(next).len(), Ordering::SeqCst);
+        let due = schedule.due(next);
+        due.iter().for_each(|hold| schedule.forget(hold));
+        looks.fetch_add(due.len(), Ordering::SeqCst);
     }
 }
 

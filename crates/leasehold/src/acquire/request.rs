@@ -8,6 +8,7 @@ use crate::clock::{Clock, Moment};
 use crate::engine::Profile;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::Terms;
+use crate::layers::guardrail::check_span;
 use crate::name::Name;
 
 /// What a recipe asks for.
@@ -37,6 +38,16 @@ pub(crate) enum Effort {
 }
 
 impl Effort {
+    /// A wait of `limit` at most. Who has no time to wait tries once, and takes
+    /// what the engine answers.
+    pub(crate) fn wait(since: Moment, limit: Duration) -> Self {
+        let until = since.after(limit);
+        if limit.is_zero() {
+            return Self::Attempts { count: 1, every: Duration::ZERO, since, until };
+        }
+        Self::Wait { since, until }
+    }
+
     /// When the wait began: now, for a try.
     pub(super) fn since(self, clock: &Clock) -> Moment {
         match self {
@@ -53,6 +64,7 @@ impl Request {
             let text = format!("the {} engine cannot keep a released name closed", profile.scheme);
             return Err(Error::new(ErrorKind::Unsupported, text + " (hold_at_least)"));
         }
+        check_span("hold_at_least", self.terms.hold_at_least)?;
         match self.terms.max_hold {
             Some(Duration::ZERO) => {
                 Err(Error::invalid("max_hold is zero: such a lease would be lost at once"))

@@ -166,6 +166,7 @@ impl Seeker<'_> {
             }
             if core.clock.now() < until
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
+                && !core.losses.concern(hold.id, hold.confirmed())
                 && hold.handed_over(fence, predecessor)
             {
                 // Its place was confirmed a third of a ttl ago at most, so the
@@ -204,7 +205,7 @@ impl Seeker<'_> {
             Some(answer) => answer,
             None => {
                 self.core.check_open()?;
-                hold.turn().await;
+                self.turn(hold, until).await?;
                 self.core.engine.acquire(self.request.claim(hold.ticket(), stance))
             }
         };
@@ -228,6 +229,22 @@ impl Seeker<'_> {
             self.asked.busy();
         }
         verdict.map_err(|error| self.placed_error(error))
+    }
+
+    /// The turn to send the claim: a renewal of the place may be under way, and
+    /// take longer than the caller.
+    async fn turn(&self, hold: &Hold, until: Moment) -> Result<()> {
+        if hold.try_turn() {
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = hold.turn() => Ok(()),
+            error = self.given_up() => Err(error),
+            () = self.core.clock.sleep_until(until) => {
+                Err(self.waited_for("and the engine has not answered"))
+            }
+        }
     }
 
     /// Waits until it is worth to claim again.

@@ -32,9 +32,11 @@ impl Tenancy {
         Self { core: Arc::clone(core), hold, spent: false, loaded: None }
     }
 
-    /// The engine has granted it; false if that came too late to be of use.
+    /// The engine has granted it; false if that came too late to be of use, or
+    /// after the news that it was lost.
     pub(super) fn granted(&mut self, grant: Grant, asked: bool) -> bool {
-        let ours = self.hold.granted(&grant, self.core.drift(grant.ttl));
+        let lost = self.core.losses.concern(self.hold.id, grant.sent_at);
+        let ours = !lost && self.hold.granted(&grant, self.core.drift(grant.ttl));
         self.loaded = asked.then_some(grant.record);
         ours
     }

@@ -6,6 +6,7 @@ use super::{Request, Tenancy};
 use crate::claim::Mode;
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::layers::guardrail::check_ttl;
 use crate::observe::Asked;
 
 /// A request, for whom, and under whose eyes.
@@ -32,6 +33,8 @@ impl Wish<'_> {
                 request.mode
             ))));
         }
+        check_ttl(request.terms.ttl, core.engine.profile())
+            .map_err(|error| self.placed_error(error))?;
         if tenancy.hold.raise_ttl(request.terms.ttl) {
             core.schedule.keep_now(&tenancy.hold);
         }

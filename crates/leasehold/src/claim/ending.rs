@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::record::Store;
+use crate::clock::Moment;
 
 /// How a lease ends.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,10 @@ pub struct Ending {
     /// expects [`Expect::Any`](super::Expect::Any). `AlreadyLost` means that it was not stored,
     /// or, after a lost reply, that the first try has stored it.
     pub store: Option<Store>,
+    /// Until when the lease is certainly ours, if it is: for a layer that repeats
+    /// a release, and has to tell what it finds from what it did. Engines need
+    /// not look.
+    pub sure_until: Option<Moment>,
 }
 
 impl Ending {
@@ -33,13 +38,19 @@ impl Ending {
     /// A release after which the name stays closed for `span`.
     #[must_use]
     pub const fn closed_for(span: Duration) -> Self {
-        Self { keep_closed: Some(span), cut_off: false, unseen: false, store: None }
+        Self {
+            keep_closed: Some(span),
+            cut_off: false,
+            unseen: false,
+            store: None,
+            sure_until: None,
+        }
     }
 
     /// The end of a lease that was taken from its holder for being late.
     #[must_use]
     pub const fn cut_off() -> Self {
-        Self { keep_closed: None, cut_off: true, unseen: false, store: None }
+        Self { keep_closed: None, cut_off: true, unseen: false, store: None, sure_until: None }
     }
 
     /// Whether the next one need not be told of it, nor kept waiting; it may
@@ -52,7 +63,8 @@ impl Ending {
     /// A release that leaves a record, if the lease is still ours.
     #[must_use]
     pub const fn storing(store: Store) -> Self {
-        Self { keep_closed: None, cut_off: false, unseen: false, store: Some(store) }
+        let store = Some(store);
+        Self { keep_closed: None, cut_off: false, unseen: false, store, sure_until: None }
     }
 }
 

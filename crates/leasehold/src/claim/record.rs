@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Ticket;
+use super::{SPAN_MAX, Ticket};
 use crate::error::{Error, Result};
 use crate::name::Name;
 
@@ -111,13 +111,19 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `Invalid` if the value is larger than 1 MiB or its ttl is zero.
+    /// `Invalid` if the value is larger than 1 MiB, or its ttl is zero or longer
+    /// than [`SPAN_MAX`](super::SPAN_MAX).
     pub fn check(&self) -> Result<()> {
         let size = self.value.as_ref().map_or(0, Vec::len);
         let error = if size > VALUE_MAX {
             format!("the value has {size} bytes, a record holds at most {VALUE_MAX} (1 MiB)")
         } else if self.ttl.is_some_and(|ttl| ttl.is_zero()) {
             "the ttl of a record is zero: it would be gone at once".into()
+        } else if let Some(ttl) = self.ttl.filter(|ttl| *ttl > SPAN_MAX) {
+            format!(
+                "the ttl {ttl:?} of a record is too long: at most {SPAN_MAX:?}; \
+                 without a ttl it stays for ever"
+            )
         } else {
             return Ok(());
         };

@@ -16,6 +16,17 @@ pub enum Verdict {
     Busy(Busy),
 }
 
+impl Verdict {
+    /// The same verdict; only fences above this one can be granted to its place.
+    #[must_use]
+    pub fn above(mut self, floor: u64) -> Self {
+        if let Self::Busy(Busy { place: Some(place), .. }) = &mut self {
+            *place = place.above(floor);
+        }
+        self
+    }
+}
+
 /// A lease, as granted.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

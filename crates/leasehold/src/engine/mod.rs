@@ -21,6 +21,32 @@
 //!   ticket alone. A lease id is never claimed again after its release.
 //! - Who proxies for others (a service with clients of its own) owns their
 //!   ttls: an engine sees one client.
+//!
+//! Six more, each of which was broken once and let two in, or told a lie
+//! (`docs/decisions/0002-late-answers.md` tells how):
+//!
+//! 1. *Attempts are numbered.* A ticket is claimed again after an unknown
+//!    outcome, and after its place has lapsed. Whatever answers, cleans up or is
+//!    pushed for an older attempt changes nothing of a newer one: it is dropped,
+//!    or undoes only what it names. A [`Place`](crate::claim::Place) says with `floor`
+//!    which grants are older than itself.
+//! 2. *A deadline follows the last confirmation*, down as well as up. What is
+//!    confirmed is what the store will keep, not what was asked for. The request
+//!    that left last counts, whenever its answer comes. Renewals, extensions and
+//!    conversions obey the limits of claims. `renew` never shortens.
+//! 3. *One snapshot.* A state and the time by which it is judged are read
+//!    together, and still hold when the judgement is written down.
+//! 4. *Nothing that is not idempotent by ticket is sent twice*, by no layer and
+//!    no driver; a verb that is repeated reports its first effect.
+//! 5. *The truth does not live where others may overwrite it*: a mode, a queue, a
+//!    lock of the operating system.
+//! 6. *Unknown stays unknown.* Once a write was sent, no later error of the same
+//!    verb is [`NotApplied`](crate::Outcome::NotApplied), unless the store itself has
+//!    said that it did nothing.
+//!
+//! The library keeps for every engine: deadlines (`hold`), limits and spans
+//! (`layers/guardrail`), what a retry may say (`layers/retry`), losses that are
+//! heard of before their grants (`losses`), and conversions in doubt (`keeper`).
 
 mod events;
 pub(crate) mod inspect;
@@ -73,8 +99,10 @@ pub trait Engine: Debug + Send + Sync + 'static {
 
     /// Keeps tickets alive, held and queued, in one request or pipeline.
     ///
-    /// Compare-and-extend only: what is gone stays gone. The answers come in
-    /// the order of the tickets, each with an error of its own. This is also
+    /// Compare-and-extend only: what is gone stays gone, and nothing ends sooner
+    /// than it would have. The answers come in the order of the tickets, each
+    /// with an error of its own. A ticket that holds is never told `Queued` by a
+    /// request that left after its grant: it takes that for a loss. This is also
     /// the safety poll for pushes that got lost: a waiter that is told `Held`
     /// claims again to learn its fence. On an engine with sessions, `Held`
     /// means that the session was renewed and nothing was heard of its loss.
@@ -84,10 +112,15 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// an unknown outcome may have left.
     ///
     /// Idempotent, and never touches a successor. Once it has answered, nothing
-    /// of an earlier request of this lease id stays for longer than a ttl.
+    /// of an earlier request of this lease id stays for longer than a ttl. After
+    /// a conversion whose outcome is unknown, the ticket may have either mode.
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>>;
 
     /// Turns a held `Write` into a `Read` without letting go.
+    ///
+    /// Idempotent: one that is repeated, with the ticket as it was before, is
+    /// answered as the first. After an unknown outcome the library takes the
+    /// lease for the weaker of the two, and repeats the verb until it is known.
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>>;
 
     /// What happens without being asked for: the connection comes and goes, a

@@ -108,10 +108,9 @@ impl Shelf {
             Some(slot) => slot,
             None => self.names.entry(name.clone()).or_default(),
         };
-        // A record tells what came of a lease: no need to remember its end too.
-        let told = matches!(&verb, Verb::Release { ending, .. } if ending.store.is_some());
         let done = step(&mut slot.state, verb, now, &mut self.fence);
-        if told && !slot.listed && slot.state.ended_well(now) {
+        // Nobody has to hear of a clean end, so nothing is kept of it.
+        if !slot.listed && slot.state.ended_well(now) {
             self.names.remove(name);
         } else if !slot.listed
             && let Some(at) = slot.state.forget_at()
@@ -212,13 +211,15 @@ impl Engine for Memory {
             return Box::pin(ready(Ok(Verdict::Busy(Busy::found(found.clone())))));
         }
         let verb = Verb::Acquire { claim: Box::new(claim), session: 0 };
-        let mut verdict = shelf.step(&name, verb, now).into_verdict(now);
+        let verdict = shelf.step(&name, verb, now).into_verdict(now);
+        let mut verdict = verdict.map(|verdict| verdict.above(shelf.fence));
         if let Ok(Verdict::Granted(grant)) = &mut verdict {
             grant.record = record;
         }
         match &verdict {
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {
-                shelf.bells.entry(id).or_default();
+                // What was handed to an earlier place has ended with it.
+                shelf.bells.entry(id).or_default().grant = None;
             }
             _ => shelf.unbell(id),
         }
@@ -250,7 +251,7 @@ impl Engine for Memory {
         let mut shelf = self.shelf();
         let mut renew = |Refresh { ticket, ttl, .. }: Refresh| {
             let answer = shelf.step(&ticket.name, Verb::Renew { id: ticket.id, ttl }, now);
-            answer.into_renewal(now)
+            answer.into_renewal(now).above(shelf.fence)
         };
         Box::pin(ready(tickets.into_iter().map(&mut renew).collect()))
     }

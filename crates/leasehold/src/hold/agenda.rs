@@ -28,20 +28,40 @@ impl Hold {
         self.terms.max_hold.map_or(Moment::NEVER, |most| since.after(most))
     }
 
-    /// A fixed lease is to run for `ttl` from now.
-    pub(crate) fn extend(&self, ttl: Duration) {
-        let mut facts = self.facts();
+    /// When a fixed lease ends that is to run for `ttl` from now.
+    pub(crate) fn end_after(&self, ttl: Duration) -> Moment {
+        self.facts().ends.max(self.clock.now().after(ttl))
+    }
+
+    /// The engine has agreed to that end.
+    pub(crate) fn extend(&self, ends: Moment) {
         if !self.terms.renewed {
-            facts.ends = facts.ends.max(self.clock.now().after(ttl));
+            self.facts().ends = ends;
         }
+    }
+
+    /// When the engine has surely forgotten it, if nobody tells it to: it may
+    /// have been extended beyond its ttl.
+    pub(crate) fn forgotten_at(&self) -> Moment {
+        let facts = self.facts();
+        let ttl = self.clock.now().after(facts.ttl);
+        let told = facts.confirmed.after(facts.told);
+        ttl.max(told).after(self.terms.lock_delay)
     }
 
     /// What to ask the engine to keep it alive: a fixed lease for what is left
     /// of its time.
-    pub(crate) fn refresh(&self, ttl: Duration) -> Refresh {
-        let ends = self.facts().ends;
+    pub(crate) fn refresh(&self) -> Refresh {
+        let (ttl, ends) = {
+            let facts = self.facts();
+            (facts.ttl, facts.ends)
+        };
         let left = if ends == Moment::NEVER { ttl } else { ends.since(self.clock.now()) };
-        let ttl = ttl.min(left);
+        self.refresh_for(ttl.min(left))
+    }
+
+    /// What to ask the engine to keep it alive for `ttl`.
+    pub(crate) fn refresh_for(&self, ttl: Duration) -> Refresh {
         let mut refresh = Refresh::new(self.ticket(), ttl);
         refresh.lock_delay = self.terms.lock_delay;
         refresh.renewed = self.terms.renewed;
@@ -58,7 +78,7 @@ impl Hold {
     /// When a third of its time has gone since the last confirmation; never
     /// for a fixed lease, unless the engine grants less at a time than was asked.
     fn renew_at(&self, facts: &Facts) -> Moment {
-        let short = facts.told + TIMER_SLACK < facts.ends.since(facts.confirmed);
+        let short = facts.told.saturating_add(TIMER_SLACK) < facts.ends.since(facts.confirmed);
         if !self.terms.renewed && facts.is_held() && !short {
             return Moment::NEVER;
         }

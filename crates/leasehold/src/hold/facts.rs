@@ -5,11 +5,15 @@ use std::time::Duration;
 use crate::claim::{Mode, Predecessor};
 use crate::clock::Moment;
 use crate::engine::Loss;
+use crate::mutant::{self, Mutant};
 
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) phase: Phase,
     pub(super) mode: Mode,
+    /// As what the engine may still have it, while a conversion is not settled;
+    /// `mode` is then the weaker of the two.
+    pub(super) before: Option<Mode>,
     pub(super) fence: u64,
     /// What is handed over up to this fence was meant for an earlier place.
     pub(super) floor: u64,
@@ -59,6 +63,7 @@ impl Facts {
         Self {
             phase: Phase::Asked,
             mode,
+            before: None,
             fence: 0,
             floor: 0,
             predecessor: Predecessor::Unknown,
@@ -83,13 +88,19 @@ impl Facts {
         matches!(self.phase, Phase::Held | Phase::Jeopardy)
     }
 
+    /// The engine has confirmed it, in answer to a request that left then. The
+    /// deadline follows, down as well as up: a server may grant less than before.
+    /// Answers may come out of order, and the request that left last counts.
     pub(super) fn confirm(&mut self, sent_at: Moment, ttl: Duration, drift: Duration) {
+        if sent_at < self.confirmed {
+            return;
+        }
         let deadline = sent_at.after(ttl).before(drift).min(self.ends);
-        // Answers may come out of order; a deadline once true stays true.
-        if self.deadline == Moment::NEVER || deadline > self.deadline {
+        let grows = self.deadline == Moment::NEVER || deadline > self.deadline;
+        if grows || !mutant::lives(Mutant::DeadlineNeverShrinks) {
             self.deadline = deadline;
         }
-        self.confirmed = self.confirmed.max(sent_at);
+        self.confirmed = sent_at;
         self.told = ttl;
     }
 

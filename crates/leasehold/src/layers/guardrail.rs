@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::claim::{
-    Claim, Ending, META_MAX, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake,
+    Claim, Ending, META_MAX, Mode, Refresh, Released, Renewal, SPAN_MAX, Ticket, Verdict, Wake,
 };
 use crate::clock::Moment;
 use crate::engine::profile::{self, Grants, Order};
@@ -15,6 +15,7 @@ use crate::engine::{
     Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutant::{self, Mutant};
 
 #[derive(Debug)]
 pub(crate) struct Guardrail(pub(crate) Arc<dyn Engine>);
@@ -38,6 +39,7 @@ fn check(claim: &Claim, profile: &Profile) -> Result<()> {
     if !claim.lock_delay.is_zero() && !profile.lock_delay {
         return Err(unsupported(profile, "cannot keep an expired name closed (lock_delay)"));
     }
+    check_span("lock_delay", claim.lock_delay)?;
     if claim.meta.as_ref().is_some_and(|meta| meta.len() > META_MAX) {
         return Err(Error::invalid(format!("meta is longer than {META_MAX} bytes")));
     }
@@ -70,7 +72,8 @@ fn check_mode(mode: Mode, profile: &Profile) -> Result<()> {
     }
 }
 
-fn check_ttl(ttl: Duration, profile: &Profile) -> Result<()> {
+/// Refuses a ttl that the engine takes in no claim, so in no extension either.
+pub(crate) fn check_ttl(ttl: Duration, profile: &Profile) -> Result<()> {
     let profile::Limits { ttl_min, ttl_max, .. } = profile.limits;
     if (ttl_min..=ttl_max).contains(&ttl) {
         return Ok(());
@@ -79,6 +82,41 @@ fn check_ttl(ttl: Duration, profile: &Profile) -> Result<()> {
         "ttl {ttl:?} is out of range: {} takes {ttl_min:?} to {ttl_max:?}",
         profile.scheme
     )))
+}
+
+/// Refuses a span that no store can write down.
+pub(crate) fn check_span(what: &str, span: Duration) -> Result<()> {
+    if span <= SPAN_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what} {span:?} is too long: at most {SPAN_MAX:?}")))
+}
+
+/// Refuses what a claim could not have asked for. What is left of a fixed lease
+/// may be less than the shortest ttl, and nobody is harmed by that.
+fn check_refresh(refresh: &Refresh, profile: &Profile) -> Result<()> {
+    if mutant::lives(Mutant::ExtendPassesLimits) {
+        return Ok(());
+    }
+    check_span("lock_delay", refresh.lock_delay)?;
+    if !refresh.renewed && !refresh.ttl.is_zero() && refresh.ttl < profile.limits.ttl_min {
+        return Ok(());
+    }
+    check_ttl(refresh.ttl, profile)
+}
+
+/// Refuses a conversion to what could not have been claimed.
+fn check_conversion(to: Mode, profile: &Profile) -> Result<()> {
+    if !profile.convert {
+        return Err(unsupported(profile, "cannot convert a lease; release it and lock anew"));
+    }
+    to.check()?;
+    check_mode(to, profile)
+}
+
+fn left_out() -> Renewal {
+    let text = "the engine left out the answer to a renewal";
+    Renewal::Unknown(Error::new(ErrorKind::Unexpected, text))
 }
 
 fn unsupported(profile: &Profile, what: &str) -> Error {
@@ -103,22 +141,33 @@ impl Engine for Guardrail {
     }
 
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
-        self.0.renew(tickets)
+        let is_fit = |it: &Refresh| check_refresh(it, self.profile()).is_ok();
+        if tickets.iter().all(is_fit) {
+            return self.0.renew(tickets);
+        }
+        let checked: Vec<_> = tickets.iter().map(|it| check_refresh(it, self.profile())).collect();
+        let asked = self.0.renew(tickets.into_iter().filter(is_fit).collect());
+        Box::pin(async move {
+            let mut answers = asked.await.into_iter();
+            let mut next = || answers.next().unwrap_or_else(left_out);
+            checked.into_iter().map(|it| it.map_or_else(Renewal::Unknown, |()| next())).collect()
+        })
     }
 
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
-        if let Err(error) = self.check_records(ending.store.is_some()) {
-            return Box::pin(ready(Err(error)));
+        let closed = ending.keep_closed.unwrap_or_default();
+        let checked = self.check_records(ending.store.is_some());
+        match checked.and_then(|()| check_span("keep_closed", closed)) {
+            Ok(()) => self.0.release(ticket, ending),
+            Err(error) => Box::pin(ready(Err(error))),
         }
-        self.0.release(ticket, ending)
     }
 
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
-        if self.profile().convert {
-            return self.0.convert(ticket, to);
+        match check_conversion(to, self.profile()) {
+            Ok(()) => self.0.convert(ticket, to),
+            Err(error) => Box::pin(ready(Err(error))),
         }
-        let text = "cannot convert a lease; release it and lock anew";
-        Box::pin(ready(Err(unsupported(self.profile(), text))))
     }
 
     fn events(&self) -> Events {

@@ -9,7 +9,8 @@ use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
     Selector,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::mutant::{self, Mutant};
 
 /// How often, and how long apart, to try again while an engine cannot be
 /// reached.
@@ -143,9 +144,20 @@ impl Retrying {
         Self { hears, ..self }
     }
 
+    /// Tries again for as long as the policy says; for verbs that are idempotent.
     fn retry<T: Send + 'static>(
         &self,
         call: impl Fn(&dyn Engine) -> BoxFuture<Result<T>> + Send + 'static,
+    ) -> BoxFuture<Result<T>> {
+        self.retry_and_tell(call, |done, _| done)
+    }
+
+    /// The same; `tell` has the last word, and hears whether an earlier try may
+    /// have taken effect.
+    fn retry_and_tell<T: Send + 'static>(
+        &self,
+        call: impl Fn(&dyn Engine) -> BoxFuture<Result<T>> + Send + 'static,
+        tell: impl FnOnce(T, bool) -> T + Send + 'static,
     ) -> BoxFuture<Result<T>> {
         let (clock, policy) = (self.clock.clone(), self.policy);
         let first = call(&*self.engine);
@@ -153,21 +165,36 @@ impl Retrying {
         Box::pin(async move {
             let mut outcome = first.await;
             let start = clock.now();
-            let mut retry = 0;
+            let (mut retry, mut doubtful) = (0, false);
             while let Err(error) = &outcome
                 && error.kind() == ErrorKind::Unavailable
                 && let Some(sleep) = policy.sleep(retry, clock.now().since(start))
             {
                 retry += 1;
+                doubtful |= error.outcome() == Outcome::Unknown;
                 if is_worth_a_word(retry) {
                     hears(engine.profile().scheme, retry, error);
                 }
                 clock.sleep_until(clock.now().after(sleep)).await;
                 outcome = call(&*engine).await;
             }
-            outcome
+            match outcome {
+                Ok(done) => Ok(tell(done, doubtful)),
+                // That the last try had no effect says nothing of the others.
+                Err(error) if doubtful => Err(error.unknown()),
+                Err(error) => Err(error),
+            }
         })
     }
+}
+
+/// What a release has come to, of which an earlier try may have taken effect. A
+/// lease that was certainly ours until now, and is gone, was released by that
+/// try. One that was to leave a record is left in doubt: who wants to know looks
+/// at the record.
+fn told(found: Released, doubtful: bool, ours: bool) -> Released {
+    let was_us = doubtful && ours && !mutant::lives(Mutant::RetriedReleaseIsLost);
+    if was_us { Released::Released } else { found }
 }
 
 /// The first failures are everyday; who fails for ever says so ever less often.
@@ -194,8 +221,14 @@ impl Engine for Retrying {
         self.engine.renew(tickets)
     }
 
+    /// A retry finds nothing to release if the first try took effect.
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
-        self.retry(move |engine| engine.release(ticket.clone(), ending.clone()))
+        let until = ending.sure_until.filter(|_| ending.store.is_none()).unwrap_or_default();
+        let clock = self.clock.clone();
+        self.retry_and_tell(
+            move |engine| engine.release(ticket.clone(), ending.clone()),
+            move |found, doubtful| told(found, doubtful, clock.now() < until),
+        )
     }
 
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
@@ -219,6 +252,8 @@ impl Engine for Retrying {
         self.retry(|engine| engine.examine())
     }
 
+    /// Not retried: a write of a record knows no ticket, so it must not be sent
+    /// twice.
     fn records(&self) -> Option<&dyn Records> {
         self.engine.records()
     }

@@ -216,10 +216,12 @@ impl Patience {
 
     /// What it means for a wait that begins at `since`.
     fn effort(self, since: Moment) -> Effort {
-        let until = self.limit.map_or(Moment::NEVER, |limit| since.after(limit));
+        let limit = self.limit.unwrap_or(Duration::MAX);
         match self.attempts {
-            Some((count, every)) => Effort::Attempts { count, every, since, until },
-            None => Effort::Wait { since, until },
+            Some((count, every)) => {
+                Effort::Attempts { count, every, since, until: since.after(limit) }
+            }
+            None => Effort::wait(since, limit),
         }
     }
 }
@@ -234,7 +236,8 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Waits at most this long; then the error `TimedOut` says who held it.
+    /// Waits at most this long; then the error `TimedOut` says who held it. With
+    /// no time at all it asks once and takes what the engine answers.
     pub const fn within(mut self, limit: Duration) -> Self {
         self.patience = self.patience.within(limit);
         self

@@ -167,8 +167,8 @@ impl Once {
         self
     }
 
-    /// How long an outcome is given to those who ask again: a day unless set.
-    /// Afterwards the same key runs the work anew, unless there is a
+    /// How long an outcome is given to those who ask again: a day unless set, a
+    /// hundred years at most. Afterwards the same key runs the work anew, unless there is a
     /// [tombstone](Once::tombstone).
     #[must_use]
     pub const fn keep(mut self, keep: Duration) -> Self {

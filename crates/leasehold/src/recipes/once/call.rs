@@ -177,8 +177,8 @@ impl Once {
     async fn step(&self, call: Call) -> Result<Step<'_>, Refusal> {
         let effort = self.effort();
         let until = match effort {
-            Effort::Wait { until, .. } => until,
-            _ => Moment::default(),
+            Effort::Wait { until, .. } | Effort::Attempts { until, .. } => until,
+            Effort::Try => Moment::default(),
         };
         loop {
             let news = match self.flights.join(&call.name) {
@@ -199,10 +199,7 @@ impl Once {
     /// How hard a call tries that begins now.
     fn effort(&self) -> Effort {
         match self.busy {
-            Busy::Wait(limit) => {
-                let since = self.asker.locks.clock().now();
-                Effort::Wait { since, until: since.after(limit) }
-            }
+            Busy::Wait(limit) => Effort::wait(self.asker.locks.clock().now(), limit),
             Busy::Refuse => Effort::Try,
         }
     }
@@ -289,11 +286,12 @@ impl Once {
         if entry.state != State::Started {
             self.seen.note(&call.name);
         }
+        // Without a tombstone it is kept for as long as the engine has it: a wall
+        // clock that is ahead must not run the work again.
+        let over = now >= entry.until && !self.tombstone.is_zero();
         match entry.state {
             State::Started => Ok(None),
-            // Without a tombstone the engine is about to forget it.
-            _ if now >= entry.until && self.tombstone.is_zero() => Ok(None),
-            _ if now >= entry.until => Err(Refusal::Gone { age }),
+            _ if over => Err(Refusal::Gone { age }),
             State::Done => Ok(Some(Done::new(entry.outcome, true, age))),
             State::Bare => Err(Refusal::NotKept { age }),
             State::Failed => {

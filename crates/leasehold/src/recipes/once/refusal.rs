@@ -14,6 +14,10 @@ pub enum OnceError<E> {
     Failed(E),
     /// The work was not run.
     Refused(Refusal),
+    /// The work had begun and was dropped in the middle, because its lease was
+    /// lost: part of it may be done. What follows is [`Crash`](super::Crash)'s to
+    /// say, and another may be at it already.
+    CutOff(Error),
     /// The work ran and came to this outcome, but nothing tells others so:
     /// the lease was lost (`cause` is `Lost`) and another may have run it
     /// too, or the engine could not be reached.
@@ -128,6 +132,7 @@ impl<E: fmt::Display> fmt::Display for OnceError<E> {
         match self {
             Self::Failed(error) => error.fmt(f),
             Self::Refused(refusal) => refusal.fmt(f),
+            Self::CutOff(error) => write!(f, "the work was cut off: {error}"),
             Self::Unrecorded { cause, .. } => {
                 write!(f, "it was done, but its outcome could not be recorded: {cause}")
             }

@@ -10,9 +10,11 @@ use super::flight::Lead;
 use super::key::millis;
 use super::refusal::OnceError;
 use super::turn::Turn;
-use crate::claim::{Expect, Predecessor, Record, Released, Store};
+use crate::claim::{Expect, Predecessor, Record, Released, SPAN_MAX, Store};
 use crate::error::Result;
 use crate::guard::Guard;
+use crate::mutant::{self, Mutant};
+use crate::name::Name;
 
 /// A run. One that is dropped was cut off, and its successor is told.
 pub(super) struct Run<'a> {
@@ -47,10 +49,12 @@ impl<'a> Run<'a> {
         if self.marks() {
             Box::pin(self.mark()).await?;
         }
+        // To mark it takes time: what was lost meanwhile is not begun.
+        turn.check()?;
         let done = tokio::select! {
             biased;
+            _ = lost => return Err(cut_off(&self.call.name)),
             done = work(turn) => done,
-            _ = lost => return Err(late(&self.call.name).into()),
         };
         match done {
             Ok(outcome) => self.record(outcome.into()).await,
@@ -118,7 +122,9 @@ impl<'a> Run<'a> {
 
     fn store_of(&self, entry: &Entry) -> Store {
         let mut store = Store::put(self.call.name.clone(), entry.encode());
-        store.ttl = Some(self.call.keep.saturating_add(self.once.tombstone));
+        // What is to be kept for ever is kept for as long as a store can tell.
+        let keep = self.call.keep.saturating_add(self.once.tombstone);
+        store.ttl = Some(keep.min(SPAN_MAX));
         store.unlisted = true;
         store
     }
@@ -186,6 +192,14 @@ impl<'a> Run<'a> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
         guard.release_storing(&Store::delete(self.call.name.clone())).await.map(drop)
     }
+}
+
+/// The lease was lost in the middle of the work.
+fn cut_off<E>(name: &Name) -> OnceError<E> {
+    if mutant::lives(Mutant::CutOffIsRefused) {
+        return late(name).into();
+    }
+    OnceError::CutOff(late(name))
 }
 
 impl Drop for Run<'_> {

@@ -139,6 +139,11 @@ impl<'a> Ledger<'a> {
         self.fences.get_mut(namespace).ok_or_else(|| Fault::Refused(lost_page()))
     }
 
+    /// The last fence that was given out in a namespace.
+    pub(super) fn given(&mut self, namespace: &Namespace) -> Trial<u64> {
+        Ok(self.fence(namespace)?.last)
+    }
+
     /// A new version: it comes from the same counter as the fences.
     pub(super) fn draw(&mut self, namespace: &Namespace) -> Trial<u64> {
         let fence = self.fence(namespace)?;

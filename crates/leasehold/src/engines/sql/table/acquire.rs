@@ -160,6 +160,7 @@ impl Inner {
             }
             (Answer::Busy { holder, recheck_in, .. }, seat) => {
                 let place = seat.map(|session| Place::new(page.left(session), sent_at));
+                let place = place.map(|place| place.above(page.given()));
                 if let Some(session) = seat {
                     let look_at = sent_at.after(recheck_in);
                     let outlook = Outlook { version: page.version(), look_at };

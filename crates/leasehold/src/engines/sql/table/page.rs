@@ -141,6 +141,11 @@ impl Page {
         }
     }
 
+    /// The last fence that was given out for this name.
+    pub(super) const fn given(&self) -> u64 {
+        if self.fence > self.floor { self.fence } else { self.drawn }
+    }
+
     pub(super) const fn is_new(&self) -> bool {
         self.version.is_none()
     }
@@ -151,7 +156,7 @@ impl Page {
         after.follow(|_| GONE);
         let blank = after.is_blank(self.now);
         let state = if blank { None } else { Some(text(&after)?) };
-        let fence = if self.fence > self.floor { self.fence } else { self.drawn };
+        let fence = self.given();
         let mut sessions: Vec<SessionId> = after.sessions().collect();
         sessions.sort_unstable();
         sessions.dedup();

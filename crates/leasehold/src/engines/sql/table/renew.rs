@@ -131,7 +131,7 @@ impl Inner {
         if self.tickets.known(ticket.id).is_none() {
             self.tickets.queued(ticket, session, outlook);
         }
-        Ok(Renewal::Queued(Place::new(left, sent_at)))
+        Ok(Renewal::Queued(Place::new(left, sent_at).above(page.given())))
     }
 
     /// What was taken away from us; it is told, and then struck off the list.

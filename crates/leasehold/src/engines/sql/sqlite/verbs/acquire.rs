@@ -67,7 +67,8 @@ impl Acquire {
             Answer::Busy { holder, recheck_in, .. } => {
                 let outlook = outlook(ledger, page, self.ticket(), now.after(recheck_in))?;
                 self.seat.iter_mut().for_each(|(_, seen)| *seen = Some(outlook.clone()));
-                let place = left.map(|left| Place::new(left, now));
+                let given = ledger.given(self.claim.ticket.name.namespace())?;
+                let place = left.map(|left| Place::new(left, now).above(given));
                 Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
             }
             refused => Ok(refused.into_verdict(now)?),

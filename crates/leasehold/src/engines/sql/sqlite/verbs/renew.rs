@@ -89,7 +89,10 @@ impl Renew {
         let Some(left) = left else { return Ok((0, Renewal::Gone)) };
         let sent_at = ledger.now;
         let answer = match grant {
-            None => Renewal::Queued(Place::new(left, sent_at)),
+            None => {
+                let given = ledger.given(ticket.name.namespace())?;
+                Renewal::Queued(Place::new(left, sent_at).above(given))
+            }
             Some(_) => Renewal::Held { ttl: left, sent_at },
         };
         Ok((session, answer))
