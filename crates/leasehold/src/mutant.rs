@@ -34,6 +34,9 @@ mutants! {
     CutOffIsRefused,
     /// An extension that was refused moves the end of a fixed lease (C12).
     ExtendMovesFirst,
+    /// C1: the clean-up of a failed round removes the grant of the next one,
+    /// because the rounds of a ticket have one id on the nodes.
+    StaleCleanUp,
 }
 
 /// Whether this fault is put back on this thread.

@@ -76,9 +76,11 @@ fn check_count(count: usize) -> Result<()> {
 fn servers(url: &Url, quarantine: Duration, clock: &Clock) -> Result<Vec<Arc<Seat>>> {
     let rest = url.raw.strip_prefix("//").unwrap_or(&url.raw);
     let (login, place) = rest.rsplit_once('@').map_or(("", rest), |(login, place)| (login, place));
-    let (hosts, database) = place.split_once('/').unwrap_or((place, ""));
+    let places = place.split(',').map(|host| host.split_once('/').unwrap_or((host, "")));
+    let places: Vec<(&str, &str)> = places.collect();
+    let database = one_of(places.iter().map(|(_, database)| *database))?;
     let terms = Terms::new(url.options.get("key")?, quarantine)?;
-    let hosts = hosts.split(',').filter(|host| !host.is_empty());
+    let hosts = places.iter().map(|(host, _)| *host).filter(|host| !host.is_empty());
     let seat = |host: &str| {
         let at = if login.is_empty() { "" } else { "@" };
         let query = passed_on(&url.options)?;
@@ -93,6 +95,18 @@ fn servers(url: &Url, quarantine: Duration, clock: &Clock) -> Result<Vec<Arc<Sea
         Ok(Seat::new(format!("redis://{host}/{database}"), open))
     };
     hosts.map(seat).collect()
+}
+
+/// The database of all servers: said once, at the last of them, or at each.
+fn one_of<'a>(databases: impl Iterator<Item = &'a str>) -> Result<&'a str> {
+    let mut named = databases.filter(|database| !database.is_empty());
+    let first = named.next().unwrap_or_default();
+    match named.find(|other| *other != first) {
+        None => Ok(first),
+        Some(other) => Err(Error::invalid(format!(
+            "the nodes of a quorum share one database; here are {first:?} and {other:?}"
+        ))),
+    }
 }
 
 /// The options that each server gets.
@@ -128,6 +142,18 @@ mod tests {
     fn hosts_share_login_and_database_and_show_no_secret() {
         let shown = endpoints("redlock://me:secret@a,b:6380,c/2").unwrap();
         assert_eq!(shown, ["redis://a/2", "redis://b:6380/2", "redis://c/2"]);
+    }
+
+    #[test]
+    fn a_slash_may_end_each_host_and_the_database_is_said_once_or_at_each() {
+        for url in ["redlock://a:1/,b:2/,c:3/", "redlock://a:1,b:2,c:3/"] {
+            let shown = endpoints(url).unwrap();
+            assert_eq!(shown, ["redis://a:1/", "redis://b:2/", "redis://c:3/"], "{url}");
+        }
+        let shown = endpoints("redlock://a/2,b/2,c").unwrap();
+        assert_eq!(shown, ["redis://a/2", "redis://b/2", "redis://c/2"]);
+        let two = endpoints("redlock://a/1,b,c/2").unwrap_err().to_string();
+        assert!(two.contains("share one database"), "{two}");
     }
 
     #[test]

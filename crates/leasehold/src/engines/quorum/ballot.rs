@@ -48,6 +48,14 @@ pub(crate) fn decide(votes: &[Vote], majority: usize) -> Decision {
     Decision::Raise { fence, lagging: best }
 }
 
+/// How long a majority keeps a lease, by how long some nodes keep it: whoever
+/// else wants one needs a node that keeps it at least so long.
+pub(crate) fn kept<T: Ord + Copy>(spans: &[T], majority: usize) -> Option<T> {
+    let mut spans = spans.to_vec();
+    spans.sort_unstable_by(|one, two| two.cmp(one));
+    spans.get(majority - 1).copied()
+}
+
 /// Yes and no of some nodes to one question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -101,6 +109,13 @@ mod tests {
         assert_eq!(decide(&votes(&[5, 8, 6]), 2), Decision::Raise { fence: 8, lagging });
         let lagging = vec![Vote { node: 3, value: 5 }];
         assert_eq!(decide(&votes(&[8, 8, 4, 5]), 3), Decision::Raise { fence: 8, lagging });
+    }
+
+    #[test]
+    fn a_lease_is_kept_as_long_as_most_nodes_keep_it() {
+        assert_eq!(kept(&[3, 9, 5], 2), Some(5));
+        assert_eq!(kept(&[9, 1, 2, 9, 3], 3), Some(3));
+        assert_eq!(kept(&[9], 2), None);
     }
 
     #[test]

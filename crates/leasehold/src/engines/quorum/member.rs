@@ -6,13 +6,14 @@
 //! lease has ended in between. What a raise writes is in the counter before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::node::{Answer, Mark, Node, Number, Trust, counter, hash, inscribe, read};
+use super::node::{Answer, Kept, Mark, Node, Number, Trust, counter, hash, inscribe, read};
 use crate::claim::{
     Claim, Ending, Expect, LeaseId, Mode, Record, Refresh, Released, Renewal, Stance, Store,
     Ticket, Verdict, Wants,
 };
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::engine::profile::Grants;
 use crate::engine::{BoxFuture, Engine, Finding, Held, Page, Records, Scope, Selector};
 use crate::engines::{self, Row};
@@ -24,7 +25,7 @@ use crate::url::Url;
 const FOLDER: &str = "leasehold.quorum";
 
 #[derive(Debug, Clone)]
-pub(super) struct Member(Arc<dyn Engine>);
+pub(super) struct Member(Arc<dyn Engine>, Clock);
 
 /// Refuses what can be known to be wrong before it is opened; says where the
 /// engine is, without secrets.
@@ -44,7 +45,7 @@ fn find(url: &Url) -> Result<&'static Row> {
     Ok(row)
 }
 
-pub(super) async fn open(text: String, _: Clock) -> Result<Arc<dyn Node>> {
+pub(super) async fn open(text: String, clock: Clock) -> Result<Arc<dyn Node>> {
     let url = Url::parse(&text)?;
     let engine = (find(&url)?.open)(url).await?;
     if engine.records().is_none() || engine.profile().grants < Grants::Shared {
@@ -52,7 +53,7 @@ pub(super) async fn open(text: String, _: Clock) -> Result<Arc<dyn Node>> {
         let scheme = engine.profile().scheme;
         return Err(Error::new(ErrorKind::Unsupported, format!("the {scheme} engine {text}")));
     }
-    Ok(Arc::new(Member(engine)))
+    Ok(Arc::new(Member(engine, clock)))
 }
 
 /// The seat of an engine that is open already.
@@ -74,29 +75,35 @@ impl Member {
 
     async fn lock(self, mut claim: Claim, floor: u64) -> Result<Answer> {
         (claim.stance, claim.wants) = (Stance::Try, Wants::Lease);
-        match self.0.acquire(claim.clone()).await? {
+        let asked_at = self.1.now();
+        let grant = match self.0.acquire(claim.clone()).await? {
+            Verdict::Granted(grant) => grant,
             // The fence that the engine shows is its own and not the quorum's.
             Verdict::Busy(_) => {
                 let marks = self.look(claim.ticket.name).await?;
                 return Ok(Answer::Busy(marks.into_iter().next().map(Mark::holder)));
             }
-            Verdict::Granted(_) => {}
-        }
+        };
+        // From here on the lease is there, whatever else goes wrong.
+        let number = self.number(&claim, floor).await.map_err(Error::unknown)?;
+        let kept = left(grant.ttl, grant.sent_at, asked_at);
+        Ok(number.map_or(Answer::Busy(None), |number| Answer::Vote(number, kept)))
+    }
+
+    /// Gives the lease a number; `None` if it ran out before it had one.
+    async fn number(&self, claim: &Claim, floor: u64) -> Result<Option<Number>> {
         let value = self.draw(&claim.ticket.name, floor).await?;
-        let mark = Written { value, mode: claim.ticket.mode, text: inscribe(&claim) };
+        let mark = Written { value, mode: claim.ticket.mode, text: inscribe(claim) };
         let store = bound(&claim.ticket, &mark)?.expecting(Expect::Absent);
         match self.records()?.store(store).await {
-            Ok(Ok(version)) => Ok(Answer::Vote(Number { value, version })),
+            Ok(Ok(version)) => Ok(Some(Number { value, version })),
             // This lease has been here before.
             Ok(Err(Some(found))) => match Written::parse(&found) {
-                Some(mark) => {
-                    Ok(Answer::Vote(Number { value: mark.value, version: found.version }))
-                }
+                Some(mark) => Ok(Some(Number { value: mark.value, version: found.version })),
                 None => Err(damaged(&claim.ticket.name)),
             },
-            Ok(Err(None)) => Ok(Answer::Busy(None)),
-            // It ran out before it had a number: no vote.
-            Err(error) if error.kind() == ErrorKind::NotHeld => Ok(Answer::Busy(None)),
+            Ok(Err(None)) => Err(damaged(&claim.ticket.name)),
+            Err(error) if error.kind() == ErrorKind::NotHeld => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -231,14 +238,18 @@ impl Node for Member {
         Box::pin(self.clone().raise(ticket, seen, fence))
     }
 
-    fn extend(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Result<bool>>> {
+    fn extend(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Result<Kept>>> {
+        let asked_at = self.1.now();
         let renewed = self.0.renew(tickets);
-        Box::pin(async move { renewed.await.into_iter().map(is_held).collect() })
+        Box::pin(async move {
+            renewed.await.into_iter().map(|renewal| kept(renewal, asked_at)).collect()
+        })
     }
 
-    fn convert(&self, refresh: Refresh) -> BoxFuture<Result<bool>> {
+    fn convert(&self, refresh: Refresh) -> BoxFuture<Result<Kept>> {
+        let asked_at = self.1.now();
         let converted = self.0.convert(refresh.ticket.in_mode(Mode::Write), Mode::Read);
-        Box::pin(async move { converted.await.and_then(is_held) })
+        Box::pin(async move { kept(converted.await?, asked_at) })
     }
 
     fn unlock(&self, ticket: Ticket) -> BoxFuture<Result<bool>> {
@@ -259,10 +270,17 @@ impl Node for Member {
     }
 }
 
-fn is_held(renewal: Renewal) -> Result<bool> {
+/// What the engine has confirmed, which may be less than was asked for.
+fn kept(renewal: Renewal, asked_at: Moment) -> Result<Kept> {
     match renewal {
-        Renewal::Held { .. } => Ok(true),
-        Renewal::Gone | Renewal::Queued(_) => Ok(false),
+        Renewal::Held { ttl, sent_at } => Ok(Some(left(ttl, sent_at, asked_at))),
+        Renewal::Gone | Renewal::Queued(_) => Ok(None),
         Renewal::Unknown(error) => Err(error),
     }
+}
+
+/// A ttl from `sent_at` as one from `asked_at`: on a session it may have begun
+/// earlier.
+const fn left(ttl: Duration, sent_at: Moment, asked_at: Moment) -> Duration {
+    ttl.saturating_sub(asked_at.since(sent_at))
 }

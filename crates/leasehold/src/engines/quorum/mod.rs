@@ -8,6 +8,8 @@
 
 mod address;
 mod ballot;
+mod bid;
+mod debts;
 mod holds;
 mod member;
 pub(in crate::engines) mod node;
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::address::Settings;
+use self::bid::Rounds;
 use self::holds::Holds;
 use self::node::Trust;
 use self::round::{Outcome, Round};
@@ -54,10 +57,19 @@ pub(super) struct Quorum {
 #[derive(Debug)]
 struct Inner {
     table: Arc<Table>,
+    rounds: Rounds,
     holds: Holds,
     /// How long a waiter pauses at most.
     pause: Duration,
     profile: Profile,
+}
+
+impl Inner {
+    /// No lease runs longer than nodes may be trusted to remember it, whatever
+    /// is asked for.
+    fn within(&self, ttl: Duration) -> Duration {
+        ttl.min(self.profile.limits.ttl_max)
+    }
 }
 
 /// Opens the nodes that a URL names; a minority may be away.
@@ -81,8 +93,8 @@ async fn seat(settings: Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
     let table = Arc::new(Table::new(settings.seats, clock, settings.node_timeout));
     let trusts = fill(&table).await?;
     let profile = promise(&table, &trusts, settings.quarantine);
-    let (holds, pause) = (Holds::default(), settings.poll);
-    let inner = Arc::new(Inner { table, holds, pause, profile: profile.clone() });
+    let (rounds, holds, pause) = (Rounds::default(), Holds::default(), settings.poll);
+    let inner = Arc::new(Inner { table, rounds, holds, pause, profile: profile.clone() });
     Ok(Arc::new(Quorum { inner, profile }))
 }
 
@@ -109,7 +121,7 @@ async fn fill(table: &Arc<Table>) -> Result<Vec<Trust>> {
         return Ok(trusts);
     }
     close(table).await;
-    Err(table.too_few(trusts.len(), errors))
+    Err(table.too_few(trusts.len(), u64::MAX, &errors))
 }
 
 async fn next(
@@ -154,22 +166,16 @@ fn promise(table: &Table, trusts: &[Trust], quarantine: Duration) -> Profile {
     profile
 }
 
-async fn acquire(inner: Arc<Inner>, claim: Claim) -> Result<Verdict> {
+async fn acquire(inner: Arc<Inner>, mut claim: Claim) -> Result<Verdict> {
+    claim.ttl = inner.within(claim.ttl);
     if let Some(verdict) = repeated(&inner, &claim).await? {
         return Ok(verdict);
     }
-    let outcome = Round::open(&inner.table, &claim).close().await;
-    match outcome {
-        Outcome::Granted { fence, sent_at, fate } => {
-            let ttl = claim.ttl;
-            let ends = sent_at.after(ttl.saturating_sub(inner.profile.drift(ttl)));
-            let (id, late) = (claim.ticket.id, inner.table.clock.now() >= ends);
-            inner.holds.keep(claim, fence, fate);
-            if late {
-                // Replies that took so long are worth nothing.
-                inner.holds.end(id);
-                return Ok(busy(&inner, Busy::new(), true));
-            }
+    let id = claim.ticket.id;
+    claim.ticket = inner.rounds.bid(&claim.ticket);
+    match Round::open(&inner, &claim).close().await {
+        Outcome::Granted { fence, ttl, sent_at, fate } => {
+            inner.holds.keep(id, claim, fence, fate);
             Ok(Verdict::Granted(Grant::new(fence, ttl, sent_at)))
         }
         Outcome::Busy { holder, split } => {
@@ -181,14 +187,15 @@ async fn acquire(inner: Arc<Inner>, claim: Claim) -> Result<Verdict> {
     }
 }
 
-/// A claim that was granted before has its fence already.
+/// A claim that was granted before has its fence already. What most nodes have
+/// lost since is removed from the others, and asked for anew.
 async fn repeated(inner: &Arc<Inner>, claim: &Claim) -> Result<Option<Verdict>> {
-    let Some((_, fence)) = inner.holds.recall(claim.ticket.id) else { return Ok(None) };
+    let Some((held, fence)) = inner.holds.recall(claim.ticket.id) else { return Ok(None) };
     let sent_at = inner.table.clock.now();
-    if upkeep::confirm(inner, &Refresh::new(claim.ticket.clone(), claim.ttl)).await? {
-        return Ok(Some(Verdict::Granted(Grant::new(fence, claim.ttl, sent_at))));
+    if let Some(kept) = upkeep::confirm(inner, &Refresh::new(held.ticket, claim.ttl)).await? {
+        return Ok(Some(Verdict::Granted(Grant::new(fence, kept, sent_at))));
     }
-    inner.holds.end(claim.ticket.id);
+    upkeep::let_go(inner, claim.ticket.id).await;
     Ok(None)
 }
 

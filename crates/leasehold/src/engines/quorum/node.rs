@@ -12,13 +12,17 @@ use crate::name::Name;
 
 /// What a quorum asks of each of its nodes. Every verb ends by itself and is
 /// driven to its end, however long the others have given up waiting for it.
+///
+/// The tickets here are bids: a ticket in one of its rounds. Rounds of one
+/// ticket are different leases, and an earlier one was given up for good.
 pub(in crate::engines) trait Node: Debug + Send + Sync + 'static {
     /// What this node is good for.
     fn trust(&self) -> Trust;
 
     /// Takes the name if it is free, and gives the lease a number: larger than
     /// every number of the name so far on this node, and not below `floor`. A
-    /// lease that has it already is told its number again.
+    /// lease that has it already is told its number again. Where a node can
+    /// tell, a lease takes the place of earlier rounds of its ticket.
     fn lock(&self, claim: Claim, floor: u64) -> BoxFuture<Result<Answer>>;
 
     /// Makes `fence` the number of the lease, if the lease is still there and
@@ -26,13 +30,16 @@ pub(in crate::engines) trait Node: Debug + Send + Sync + 'static {
     /// question again cannot tell its own success from a stranger's.
     fn raise(&self, ticket: Ticket, seen: Number, fence: u64) -> BoxFuture<Result<bool>>;
 
-    /// Says of each ticket whether it was there, and then keeps it alive.
-    fn extend(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Result<bool>>>;
+    /// Keeps each ticket that is there alive for its ttl at least, never for
+    /// less than it was told before; says how long it is kept from when this
+    /// was asked, or that it was not there.
+    fn extend(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Result<Kept>>>;
 
-    /// Turns a writer into a reader; whether it was there.
-    fn convert(&self, refresh: Refresh) -> BoxFuture<Result<bool>>;
+    /// Turns a writer into a reader, and extends it.
+    fn convert(&self, refresh: Refresh) -> BoxFuture<Result<Kept>>;
 
-    /// Removes the lease, and nobody else's; whether it was there.
+    /// Removes the lease, where a node can tell those of earlier rounds of its
+    /// ticket too, and nobody else's; whether there was one.
     fn unlock(&self, ticket: Ticket) -> BoxFuture<Result<bool>>;
 
     /// The leases of one name.
@@ -43,6 +50,10 @@ pub(in crate::engines) trait Node: Debug + Send + Sync + 'static {
 
     fn close(&self) -> BoxFuture<Result<()>>;
 }
+
+/// How long a node keeps a lease, counted from when it was asked; `None` if it
+/// has no such lease.
+pub(in crate::engines) type Kept = Option<Duration>;
 
 /// What a node promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,8 +74,8 @@ pub(in crate::engines) struct Number {
 /// The answer to a lock.
 #[derive(Clone, Debug)]
 pub(in crate::engines) enum Answer {
-    /// The name is ours here.
-    Vote(Number),
+    /// The name is ours here, for so long from when it was asked.
+    Vote(Number, Duration),
     /// It is someone else's, whose fence is the number it has here.
     Busy(Option<Holder>),
 }

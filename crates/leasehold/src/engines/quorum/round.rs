@@ -6,13 +6,14 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use super::ballot::{Decision, Vote, decide};
+use super::Inner;
+use super::ballot::{Decision, Vote, decide, kept};
 use super::node::{Answer, Number};
 use super::seat::Seat;
 use super::table::Table;
 use crate::claim::{Claim, Holder};
 use crate::clock::{Moment, wall_micros};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Outcome as Effect, Result};
 use crate::home::Handle;
 
 /// What becomes of the claim, as each node's errand has to know.
@@ -46,6 +47,7 @@ enum Told {
 pub(super) enum Outcome {
     Granted {
         fence: u64,
+        ttl: Duration,
         sent_at: Moment,
         fate: watch::Sender<Fate>,
     },
@@ -59,33 +61,42 @@ pub(super) enum Outcome {
 }
 
 pub(super) struct Round {
-    table: Arc<Table>,
+    inner: Arc<Inner>,
+    ttl: Duration,
     until: Moment,
     sent_at: Moment,
     fate: watch::Sender<Fate>,
     told: UnboundedReceiver<(usize, Told)>,
     votes: Vec<Vote>,
+    /// How long the nodes that voted keep it.
+    kept: Vec<Duration>,
     busy: Vec<Option<Holder>>,
     errors: Vec<Error>,
-    /// Errands that have something to clean up, if it comes to that.
-    unsure: usize,
+    /// Which nodes have answered in any way: a bit for each.
+    heard: u64,
+    /// Errands that have to clean up, if it comes to that.
+    uncleaned: usize,
 }
 
 impl Round {
-    /// Sends the claim to every node.
-    pub(super) fn open(table: &Arc<Table>, claim: &Claim) -> Self {
+    /// Sends the claim of a bid to every node.
+    pub(super) fn open(inner: &Arc<Inner>, claim: &Claim) -> Self {
         let (sender, told) = unbounded_channel();
+        let table = &inner.table;
         let sent_at = table.clock.now();
         let round = Self {
-            table: Arc::clone(table),
+            inner: Arc::clone(inner),
+            ttl: claim.ttl,
             until: sent_at.after(table.patience(claim.ttl)),
             sent_at,
             fate: watch::Sender::new(Fate::Open),
             told,
             votes: Vec::new(),
+            kept: Vec::new(),
             busy: Vec::new(),
             errors: Vec::new(),
-            unsure: table.size(),
+            heard: 0,
+            uncleaned: table.size(),
         };
         let floor = floor();
         for index in 0..table.size() {
@@ -103,7 +114,7 @@ impl Round {
 
     /// Waits for as many answers as it takes, and no longer.
     pub(super) async fn close(mut self) -> Outcome {
-        let needed = self.table.majority();
+        let needed = self.inner.table.majority();
         while decide(&self.votes, needed) == Decision::Open && self.can_win() {
             match self.next().await {
                 Some(told) => self.count(told),
@@ -112,35 +123,43 @@ impl Round {
         }
         match decide(&self.votes, needed) {
             Decision::Open => self.give_up().await,
-            Decision::Fence(fence) => self.grant(fence),
+            Decision::Fence(fence) => self.grant(fence).await,
             Decision::Raise { fence, lagging } => self.raise(fence, &lagging).await,
         }
     }
 
     fn can_win(&self) -> bool {
-        self.busy.len() + self.errors.len() <= self.table.size() - self.table.majority()
+        let table = &self.inner.table;
+        self.busy.len() + self.errors.len() <= table.size() - table.majority()
     }
 
     async fn next(&mut self) -> Option<(usize, Told)> {
         tokio::select! {
             biased;
             told = self.told.recv() => told,
-            () = self.table.clock.sleep_until(self.until) => None,
+            () = self.inner.table.clock.sleep_until(self.until) => None,
         }
     }
 
     fn count(&mut self, (node, told): (usize, Told)) {
         match told {
-            Told::Answer(Ok(Answer::Vote(number))) => {
-                self.votes.push(Vote { node, value: number.value });
+            Told::Answer(answer) => {
+                self.heard |= 1 << node;
+                self.count_answer(node, answer);
             }
-            Told::Answer(Ok(Answer::Busy(holder))) => {
-                self.unsure -= 1;
-                self.busy.push(holder);
-            }
-            Told::Answer(Err(error)) => self.errors.push(error),
-            Told::Cleaned => self.unsure -= 1,
+            Told::Cleaned => self.uncleaned -= 1,
             Told::Raised(_) => {}
+        }
+    }
+
+    fn count_answer(&mut self, node: usize, answer: Result<Answer>) {
+        match answer {
+            Ok(Answer::Vote(number, kept)) => {
+                self.votes.push(Vote { node, value: number.value });
+                self.kept.push(kept);
+            }
+            Ok(Answer::Busy(holder)) => self.busy.push(holder),
+            Err(error) => self.errors.push(error),
         }
     }
 
@@ -157,35 +176,43 @@ impl Round {
                 Some(told) => self.count(told),
             }
         }
-        self.grant(fence)
+        self.grant(fence).await
     }
 
-    fn grant(self, fence: u64) -> Outcome {
+    /// Replies that took so long that the lease is over are worth nothing.
+    async fn grant(self, fence: u64) -> Outcome {
+        let table = &self.inner.table;
+        let ttl = kept(&self.kept, table.majority()).unwrap_or_default().min(self.ttl);
+        let worth = ttl.saturating_sub(self.inner.profile.drift(ttl));
+        if table.clock.now() >= self.sent_at.after(worth) {
+            return self.give_up().await;
+        }
         self.fate.send_replace(Fate::Granted(fence));
-        Outcome::Granted { fence, sent_at: self.sent_at, fate: self.fate }
+        Outcome::Granted { fence, ttl, sent_at: self.sent_at, fate: self.fate }
     }
 
     /// Gives back what was taken, and waits for it a little: who comes next
     /// should not find it.
     async fn give_up(mut self) -> Outcome {
         self.fate.send_replace(Fate::GivenUp);
-        self.until = self.table.clock.now().after(self.until.since(self.sent_at));
-        while self.unsure > 0 {
+        self.until = self.inner.table.clock.now().after(self.until.since(self.sent_at));
+        while self.uncleaned > 0 {
             match self.next().await {
                 Some(told) => self.count(told),
                 None => break,
             }
         }
+        let table = &self.inner.table;
         let answered = self.votes.len() + self.busy.len();
-        if answered < self.table.majority() {
-            return Outcome::Failed(self.table.too_few(answered, self.errors));
+        if answered < table.majority() {
+            return Outcome::Failed(table.too_few(answered, self.heard, &self.errors));
         }
-        let refused = |error: &Error| error.kind() == crate::error::ErrorKind::Invalid;
+        let refused = |error: &Error| error.kind() == ErrorKind::Invalid;
         if let Some(error) = self.errors.into_iter().find(refused) {
             return Outcome::Failed(error);
         }
-        let split = self.busy.len() < self.table.majority();
-        Outcome::Busy { holder: agreed(self.busy, self.table.majority()), split }
+        let split = self.busy.len() < table.majority();
+        Outcome::Busy { holder: agreed(self.busy, table.majority()), split }
     }
 }
 
@@ -207,10 +234,6 @@ fn floor() -> u64 {
     (wall_micros() / 1_000_000 * 1_000_000).min(MOST)
 }
 
-/// How often a node that did not answer is asked again to let go, and how soon.
-const TRIES: u32 = 5;
-const AGAIN: Duration = Duration::from_secs(1);
-
 /// The part of a round that concerns one node: its requests, one after the
 /// other, also when nobody waits for them any more.
 struct Errand {
@@ -227,10 +250,13 @@ impl Errand {
         let answer = self.lock(&seat, floor).await;
         self.table.note(&seat, &answer);
         let mut number = match &answer {
-            Ok(Answer::Vote(number)) => Some(*number),
+            Ok(Answer::Vote(number, _)) => Some(*number),
             Ok(Answer::Busy(_)) | Err(_) => None,
         };
-        let may_hold = !matches!(answer, Ok(Answer::Busy(_)));
+        let may_hold = match &answer {
+            Ok(answer) => matches!(answer, Answer::Vote(..)),
+            Err(error) => error.outcome() == Effect::Unknown,
+        };
         let late = *self.fate.borrow() == Fate::Ended;
         self.tell(Told::Answer(answer));
         loop {
@@ -262,7 +288,7 @@ impl Errand {
     async fn clean(&self, seat: &Arc<Seat>, needed: bool) {
         let cleaned = !needed || self.unlock(seat).await;
         self.tell(Told::Cleaned);
-        if !cleaned {
+        if !cleaned && seat.debts.add(self.claim.ticket.clone()) {
             self.clean_later(seat).await;
         }
     }
@@ -270,13 +296,11 @@ impl Errand {
     /// A node that does not answer may still get the request that it was late
     /// with. If all of this fails, the ttl does it.
     async fn clean_later(&self, seat: &Arc<Seat>) {
-        let mut pause = AGAIN;
-        for _ in 0..TRIES {
+        let id = self.claim.ticket.id;
+        while let Some(pause) = seat.debts.pause(id) {
             self.table.clock.sleep_until(self.table.clock.now().after(pause)).await;
-            if self.unlock(seat).await {
-                return;
-            }
-            pause *= 2;
+            // What is not paid now is paid the next time.
+            let _ = seat.pay(id).await;
         }
     }
 
@@ -287,8 +311,22 @@ impl Errand {
     }
 
     async fn lock(&self, seat: &Arc<Seat>, floor: u64) -> Result<Answer> {
-        let answer = seat.node()?.lock(self.claim.clone(), floor).await;
+        let answer = self.ask(seat, floor).await;
         answer.map_err(|error| error.with("node", &seat.endpoint))
+    }
+
+    /// A node that has not let go of an earlier round yet is not asked: it would
+    /// be in its own way there.
+    async fn ask(&self, seat: &Arc<Seat>, floor: u64) -> Result<Answer> {
+        if let Err(error) = seat.pay(self.claim.ticket.id).await {
+            let text = "the node has not let go of an earlier try yet";
+            return Err(Error::new(error.kind(), text).caused_by(error));
+        }
+        if matches!(*self.fate.borrow(), Fate::GivenUp | Fate::Ended) {
+            let text = "the node had to let go of an earlier try first, and that took too long";
+            return Err(Error::new(ErrorKind::Unavailable, text));
+        }
+        seat.node()?.lock(self.claim.clone(), floor).await
     }
 
     async fn raise(&self, seat: &Arc<Seat>, seen: Number, fence: u64) -> bool {

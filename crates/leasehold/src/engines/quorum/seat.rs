@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::debts::Debts;
 use super::node::{Node, Trust};
+use crate::claim::LeaseId;
 use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -20,6 +22,8 @@ pub(super) struct Seat {
     state: Mutex<State>,
     /// Whether the last request was answered.
     well: AtomicBool,
+    /// What its node may still have of rounds that were given up.
+    pub(super) debts: Debts,
 }
 
 enum State {
@@ -32,7 +36,16 @@ enum State {
 impl Seat {
     pub(super) fn new(endpoint: String, open: Opener) -> Arc<Self> {
         let (state, well) = (Mutex::new(State::Away(None)), AtomicBool::new(true));
-        Arc::new(Self { endpoint, open, state, well })
+        Arc::new(Self { endpoint, open, state, well, debts: Debts::default() })
+    }
+
+    /// Removes what its node may still have of earlier rounds of a ticket.
+    pub(super) async fn pay(self: &Arc<Self>, id: LeaseId) -> Result<()> {
+        for bid in self.debts.of(id) {
+            self.node()?.unlock(bid.clone()).await?;
+            self.debts.paid(&bid);
+        }
+        Ok(())
     }
 
     /// Its node, if it is there; otherwise it is looked for, apart.

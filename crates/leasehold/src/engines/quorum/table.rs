@@ -83,22 +83,20 @@ impl Table {
         }
     }
 
-    /// The error of a request that too few nodes have answered.
-    pub(super) fn too_few(&self, answered: usize, errors: Vec<Error>) -> Error {
+    /// The error of a request that too few nodes have given an answer to that
+    /// counts; `heard` are those that gave any, a bit for each.
+    pub(super) fn too_few(&self, counted: usize, heard: u64, errors: &[Error]) -> Error {
         let severe = errors.iter().find(|error| error.kind() != ErrorKind::Unavailable);
         if let Some(error) = severe {
             return error.clone();
         }
         let (size, needed) = (self.size(), self.majority());
-        let text = format!(
-            "only {answered} of {size} nodes answered in time and {needed} are needed; \
-             look for the nodes that are away"
-        );
+        let text = format!("only {counted} of {size} nodes count and {needed} are needed");
         let error = Error::new(ErrorKind::Unavailable, text).unknown();
-        match errors.first() {
-            Some(cause) => error.caused_by(cause),
-            None => error,
-        }
+        let silent = self.seats.iter().enumerate().filter(|(node, _)| heard >> node & 1 == 0);
+        let silent = silent.map(|(_, seat)| format!("{} did not answer in time", seat.endpoint));
+        let why: Vec<String> = errors.iter().map(Error::to_string).chain(silent).collect();
+        if why.is_empty() { error } else { error.caused_by(why.join("; ")) }
     }
 }
 

@@ -2,27 +2,40 @@
 //! majority has let go of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Inner;
-use super::ballot::Tally;
-use super::node::{Answer, Node};
+use super::ballot::{Tally, kept};
+use super::bid::all_of;
+use super::node::{Answer, Kept, Node};
 use super::table::Answers;
-use crate::claim::{Mode, Refresh, Released, Renewal, Ticket};
+use crate::claim::{LeaseId, Mode, Refresh, Released, Renewal, Ticket};
 use crate::clock::Moment;
+use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 
 /// Keeps tickets alive where they are, and takes them to where they are not.
+/// What this client does not hold is gone: nothing here waits in a queue.
 pub(super) async fn renew(inner: Arc<Inner>, tickets: Vec<Refresh>) -> Vec<Renewal> {
-    let Some(ttl) = tickets.iter().map(|refresh| refresh.ttl).min() else { return Vec::new() };
-    let mut count = Count::new(&inner, tickets, ttl);
-    let asked = count.tickets.clone();
+    let asked: Vec<Option<Due>> = tickets.into_iter().map(|it| Due::of(&inner, it)).collect();
+    let is_held: Vec<bool> = asked.iter().map(Option::is_some).collect();
+    let dues: Vec<Due> = asked.into_iter().flatten().collect();
+    let mut renewals = renew_held(inner, dues).await.into_iter();
+    let answer = |held| if held { renewals.next() } else { None };
+    is_held.into_iter().map(answer).map(|it| it.unwrap_or(Renewal::Gone)).collect()
+}
+
+async fn renew_held(inner: Arc<Inner>, dues: Vec<Due>) -> Vec<Renewal> {
+    let Some(patience) = dues.iter().map(|due| due.patience).min() else { return Vec::new() };
+    let mut count = Count::new(&inner, dues);
+    let asked: Vec<Refresh> = count.dues.iter().map(|due| due.refresh.clone()).collect();
     let mut answers = inner.table.ask(
         move |node| {
             let asked = asked.clone();
             Box::pin(async move { all_or_error(node.extend(asked).await) })
         },
-        count.sent_at.after(inner.table.patience(ttl)),
+        count.sent_at.after(patience),
     );
     while !count.is_decided()
         && let Some((node, answer)) = answers.next().await
@@ -35,7 +48,7 @@ pub(super) async fn renew(inner: Arc<Inner>, tickets: Vec<Refresh>) -> Vec<Renew
 }
 
 /// A node that has an error for everything has not answered.
-fn all_or_error(answers: Vec<Result<bool>>) -> Result<Vec<Result<bool>>> {
+fn all_or_error<T>(answers: Vec<Result<T>>) -> Result<Vec<Result<T>>> {
     match answers.iter().find(|answer| answer.is_ok()) {
         None if !answers.is_empty() => {
             answers.into_iter().collect::<Result<Vec<_>>>().map(|_| Vec::new())
@@ -44,34 +57,59 @@ fn all_or_error(answers: Vec<Result<bool>>) -> Result<Vec<Result<bool>>> {
     }
 }
 
-/// What the nodes have said of each ticket so far.
+/// A lease that is due: its ticket, and its bid as the nodes are asked for it.
+struct Due {
+    id: LeaseId,
+    refresh: Refresh,
+    /// How long to wait for answers about it. A short extension is no reason
+    /// to be in a hurry.
+    patience: Duration,
+}
+
+impl Due {
+    fn of(inner: &Inner, refresh: Refresh) -> Option<Self> {
+        let (claim, _) = inner.holds.recall(refresh.ticket.id)?;
+        let ttl = inner.within(refresh.ttl);
+        Some(Self {
+            id: refresh.ticket.id,
+            patience: inner.table.patience(ttl.max(claim.ttl)),
+            refresh: Refresh { ticket: claim.ticket.in_mode(refresh.ticket.mode), ttl, ..refresh },
+        })
+    }
+}
+
+/// What the nodes have said of each lease so far.
 struct Count {
     inner: Arc<Inner>,
-    tickets: Vec<Refresh>,
+    dues: Vec<Due>,
     sent_at: Moment,
-    ttl: std::time::Duration,
     tallies: Vec<Tally>,
-    /// Tickets that a node does not have: node, place.
-    missing: Vec<(usize, usize)>,
+    /// How long the nodes that have it keep each lease.
+    kept: Vec<Vec<Duration>>,
+    /// Node, place of the lease, whether it was there.
+    seen: Vec<(usize, usize, bool)>,
     answered: usize,
+    heard: u64,
     errors: Vec<Error>,
 }
 
 impl Count {
-    fn new(inner: &Arc<Inner>, tickets: Vec<Refresh>, ttl: std::time::Duration) -> Self {
+    fn new(inner: &Arc<Inner>, dues: Vec<Due>) -> Self {
         Self {
             inner: Arc::clone(inner),
             sent_at: inner.table.clock.now(),
-            ttl,
-            tallies: vec![Tally::default(); tickets.len()],
-            missing: Vec::new(),
+            tallies: vec![Tally::default(); dues.len()],
+            kept: vec![Vec::new(); dues.len()],
+            seen: Vec::new(),
             answered: 0,
+            heard: 0,
             errors: Vec::new(),
-            tickets,
+            dues,
         }
     }
 
-    fn take(&mut self, node: usize, answer: Result<Vec<Result<bool>>>) {
+    fn take(&mut self, node: usize, answer: Result<Vec<Result<Kept>>>) {
+        self.heard |= 1 << node;
         match answer {
             Err(error) => self.errors.push(error),
             Ok(said) => {
@@ -83,121 +121,189 @@ impl Count {
         }
     }
 
-    fn count(&mut self, node: usize, place: usize, said: Result<bool>) {
+    fn count(&mut self, node: usize, place: usize, said: Result<Kept>) {
         match said {
-            Ok(there) => {
-                self.tallies[place].count(there);
-                if !there {
-                    self.missing.push((node, place));
-                }
+            Ok(kept) => {
+                self.tallies[place].count(kept.is_some());
+                self.kept[place].extend(kept);
+                self.seen.push((node, place, kept.is_some()));
             }
             Err(error) => self.errors.push(error),
         }
     }
 
     fn is_decided(&self) -> bool {
-        self.tallies.iter().all(|tally| tally.verdict(self.inner.table.size()).is_some())
-    }
-
-    fn renewals(&self) -> Vec<Renewal> {
-        self.tickets.iter().zip(&self.tallies).map(|(it, tally)| self.renewal(it, *tally)).collect()
+        (0..self.dues.len()).all(|place| self.verdict(place).is_some())
     }
 
     /// Only what a majority had before the question came counts as held.
-    fn renewal(&self, refresh: &Refresh, tally: Tally) -> Renewal {
-        let (id, ttl) = (refresh.ticket.id, refresh.ttl);
-        match tally.verdict(self.inner.table.size()) {
-            Some(true) => {
-                self.inner.holds.change(id, |claim| claim.ttl = ttl);
-                Renewal::Held { ttl, sent_at: self.sent_at }
-            }
+    fn verdict(&self, place: usize) -> Option<bool> {
+        self.tallies[place].verdict(self.inner.table.size())
+    }
+
+    /// How long a majority keeps it.
+    fn ttl(&self, place: usize) -> Duration {
+        let kept = kept(&self.kept[place], self.inner.table.majority());
+        self.inner.within(kept.unwrap_or_default())
+    }
+
+    fn renewals(&self) -> Vec<Renewal> {
+        (0..self.dues.len()).map(|place| self.renewal(place)).collect()
+    }
+
+    fn renewal(&self, place: usize) -> Renewal {
+        match self.verdict(place) {
+            Some(true) => Renewal::Held { ttl: self.ttl(place), sent_at: self.sent_at },
             Some(false) => {
-                self.inner.holds.end(id);
+                self.inner.holds.end(self.dues[place].id);
                 Renewal::Gone
             }
-            None => Renewal::Unknown(self.inner.table.too_few(self.answered, self.errors.clone())),
+            None => {
+                let table = &self.inner.table;
+                Renewal::Unknown(table.too_few(self.answered, self.heard, &self.errors))
+            }
         }
     }
 
     /// Takes leases to the nodes that miss them, so that the loss of one node
     /// more does not end them. Only what a majority has just confirmed: to
-    /// bring back what most nodes have forgotten would be a second grant.
-    async fn top_up(mut self, mut answers: Answers<Vec<Result<bool>>>) {
+    /// bring back what most nodes have forgotten would be a second grant. That
+    /// is taken away from the nodes that still have it.
+    async fn top_up(mut self, mut answers: Answers<Vec<Result<Kept>>>) {
         while let Some((node, answer)) = answers.next().await {
             self.take(node, answer);
         }
-        for (node, place) in std::mem::take(&mut self.missing) {
-            let confirmed = self.tallies[place].verdict(self.inner.table.size()) == Some(true);
-            let now = self.inner.table.clock.now();
-            if confirmed && now < self.sent_at.after(self.ttl / 2) {
-                self.bring(node, self.tickets[place].ticket.clone()).await;
+        for (node, place, there) in std::mem::take(&mut self.seen) {
+            let Ok(node) = self.inner.table.seats[node].node() else { continue };
+            match self.verdict(place) {
+                Some(true) if !there => self.bring(&*node, place).await,
+                Some(false) if there => {
+                    let _ = node.unlock(self.dues[place].refresh.ticket.clone()).await;
+                }
+                _ => {}
             }
         }
     }
 
-    async fn bring(&self, node: usize, ticket: Ticket) {
-        let Some((claim, fence)) = self.inner.holds.recall(ticket.id) else { return };
-        let Ok(node) = self.inner.table.seats[node].node() else { return };
-        if let Ok(Answer::Vote(number)) = node.lock(claim, 0).await
+    async fn bring(&self, node: &dyn Node, place: usize) {
+        let (due, ttl, now) = (&self.dues[place], self.ttl(place), self.inner.table.clock.now());
+        let Some((mut claim, fence)) = self.inner.holds.recall(due.id) else { return };
+        if now >= self.sent_at.after(ttl / 2) || claim.ticket.id != due.refresh.ticket.id {
+            return;
+        }
+        let bid = claim.ticket.clone();
+        claim.ttl = due.refresh.ttl.max(self.sent_at.after(ttl).since(now));
+        if let Ok(Answer::Vote(number, _)) = node.lock(claim, 0).await
             && number.value < fence
         {
-            let _ = node.raise(ticket.clone(), number, fence).await;
+            let _ = node.raise(bid.clone(), number, fence).await;
         }
         // It may have been released while we brought it there.
-        if self.inner.holds.recall(ticket.id).is_none() {
-            let _ = node.unlock(ticket).await;
+        if !self.inner.holds.has(due.id, &bid) {
+            let _ = node.unlock(bid).await;
         }
     }
 }
 
-/// Puts a yes-or-no question to every node, until a majority agrees.
+/// What the nodes have said to one question about one lease.
+#[derive(Default)]
+struct Poll {
+    tally: Tally,
+    kept: Vec<Duration>,
+    heard: u64,
+    errors: Vec<Error>,
+}
+
+impl Poll {
+    fn count(&mut self, node: usize, answer: Result<Kept>) {
+        self.heard |= 1 << node;
+        match answer {
+            Ok(kept) => {
+                self.tally.count(kept.is_some());
+                self.kept.extend(kept);
+            }
+            Err(error) => self.errors.push(error),
+        }
+    }
+
+    const fn answered(&self) -> usize {
+        self.tally.yes + self.tally.no
+    }
+
+    fn too_few(&self, inner: &Inner) -> Error {
+        inner.table.too_few(self.answered(), self.heard, &self.errors)
+    }
+
+    /// How long a majority keeps the lease; `None` if a majority has it not.
+    fn kept(&self, inner: &Inner) -> Result<Kept> {
+        match self.tally.verdict(inner.table.size()) {
+            Some(true) => Ok(kept(&self.kept, inner.table.majority()).map(|it| inner.within(it))),
+            Some(false) => Ok(None),
+            None => Err(self.too_few(inner)),
+        }
+    }
+}
+
+/// Puts a question to every node, until a majority agrees.
 async fn poll(
     inner: &Arc<Inner>,
-    until: Moment,
-    question: impl Fn(Arc<dyn Node>) -> crate::engine::BoxFuture<Result<bool>>,
-) -> (Tally, Vec<Error>) {
+    ttl: Duration,
+    question: impl Fn(Arc<dyn Node>) -> BoxFuture<Result<Kept>>,
+) -> Poll {
+    let until = inner.table.clock.now().after(inner.table.patience(ttl));
     let mut answers = inner.table.ask(question, until);
-    let (mut tally, mut errors) = (Tally::default(), Vec::new());
-    while tally.verdict(inner.table.size()).is_none()
-        && let Some((_, answer)) = answers.next().await
+    let mut poll = Poll::default();
+    while poll.tally.verdict(inner.table.size()).is_none()
+        && let Some((node, answer)) = answers.next().await
     {
-        match answer {
-            Ok(said) => tally.count(said),
-            Err(error) => errors.push(error),
-        }
+        poll.count(node, answer);
     }
-    (tally, errors)
+    poll
 }
 
-/// Whether a majority still has the lease; it is kept alive there.
-pub(super) async fn confirm(inner: &Arc<Inner>, refresh: &Refresh) -> Result<bool> {
-    let until = inner.table.clock.now().after(inner.table.patience(refresh.ttl));
-    let question = |node: Arc<dyn Node>| -> crate::engine::BoxFuture<Result<bool>> {
+/// How long a majority still keeps a bid, which is kept alive there; `None` if
+/// a majority has lost it.
+pub(super) async fn confirm(inner: &Arc<Inner>, refresh: &Refresh) -> Result<Kept> {
+    let question = |node: Arc<dyn Node>| -> BoxFuture<Result<Kept>> {
         let extended = node.extend(vec![refresh.clone()]);
         Box::pin(async move {
             let none = || Err(Error::new(ErrorKind::Unexpected, "a node left out its answer"));
             extended.await.pop().unwrap_or_else(none)
         })
     };
-    let (tally, errors) = poll(inner, until, question).await;
-    let answered = tally.yes + tally.no;
-    tally.verdict(inner.table.size()).ok_or_else(|| inner.table.too_few(answered, errors))
+    poll(inner, refresh.ttl, question).await.kept(inner)
 }
 
-/// Removes a lease from all nodes. Those that are slow get the request too.
+/// Ends what most nodes have lost, and removes it from the others.
+pub(super) async fn let_go(inner: &Arc<Inner>, id: LeaseId) {
+    if let Some(claim) = inner.holds.end(id) {
+        // It was nobody's lease any more; what stays ends with its ttl.
+        let _ = remove(inner, claim.ticket, claim.ttl).await;
+    }
+}
+
+/// Removes a lease from all nodes, with what any of its rounds has left. Those
+/// that are slow get the request too.
 pub(super) async fn release(inner: Arc<Inner>, ticket: Ticket) -> Result<Released> {
-    let known = inner.holds.recall(ticket.id);
-    let ttl = known.map_or(std::time::Duration::MAX, |(claim, _)| claim.ttl);
-    inner.holds.end(ticket.id);
-    let until = inner.table.clock.now().after(inner.table.patience(ttl));
-    let (tally, errors) = poll(&inner, until, |node| node.unlock(ticket.clone())).await;
-    match tally.verdict(inner.table.size()) {
+    let (bid, ttl) = match inner.holds.end(ticket.id) {
+        Some(claim) => (claim.ticket.in_mode(ticket.mode), claim.ttl),
+        None => (all_of(&ticket), Duration::MAX),
+    };
+    remove(&inner, bid, ttl).await
+}
+
+/// Removes a bid from all nodes.
+pub(super) async fn remove(inner: &Arc<Inner>, bid: Ticket, ttl: Duration) -> Result<Released> {
+    let question = |node: Arc<dyn Node>| -> BoxFuture<Result<Kept>> {
+        let unlocked = node.unlock(bid.clone());
+        Box::pin(async move { Ok(unlocked.await?.then_some(Duration::ZERO)) })
+    };
+    let poll = poll(inner, ttl, question).await;
+    match poll.tally.verdict(inner.table.size()) {
         Some(true) => Ok(Released::Released),
         Some(false) => Ok(Released::AlreadyLost),
-        None if tally.yes + tally.no < inner.table.majority() => {
-            Err(inner.table.too_few(tally.yes + tally.no, errors))
-        }
-        None if tally.yes > 0 => Ok(Released::Released),
+        None if poll.answered() < inner.table.majority() => Err(poll.too_few(inner)),
+        None if poll.tally.yes > 0 => Ok(Released::Released),
         None => Ok(Released::AlreadyLost),
     }
 }
@@ -213,18 +319,16 @@ pub(super) async fn convert(inner: Arc<Inner>, ticket: Ticket, to: Mode) -> Resu
     }
     let Some((claim, _)) = inner.holds.recall(ticket.id) else { return Ok(Renewal::Gone) };
     let (sent_at, ttl) = (inner.table.clock.now(), claim.ttl);
-    let refresh = Refresh::new(ticket.clone().in_mode(to), ttl);
-    let until = sent_at.after(inner.table.patience(ttl));
-    let (tally, errors) = poll(&inner, until, |node| node.convert(refresh.clone())).await;
-    match tally.verdict(inner.table.size()) {
-        Some(true) => {
+    let refresh = Refresh::new(claim.ticket.in_mode(to), ttl);
+    let poll = poll(&inner, ttl, |node| node.convert(refresh.clone())).await;
+    match poll.kept(&inner)? {
+        Some(ttl) => {
             inner.holds.change(ticket.id, |claim| claim.ticket.mode = to);
             Ok(Renewal::Held { ttl, sent_at })
         }
-        Some(false) => {
-            inner.holds.end(ticket.id);
+        None => {
+            let_go(&inner, ticket.id).await;
             Ok(Renewal::Gone)
         }
-        None => Err(inner.table.too_few(tally.yes + tally.no, errors)),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
+use super::bid::family;
 use super::node::Mark;
 use crate::claim::{LeaseId, Ticket};
 use crate::engine::{
@@ -16,7 +17,8 @@ use crate::name::Name;
 /// How long an operator waits for a node.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// One lease, as the nodes that have it show it.
+/// One lease, as the nodes that have it show it: a bid, so that rounds of one
+/// ticket are not taken for a majority together.
 struct Sighting {
     mark: Mark,
     numbers: Vec<u64>,
@@ -50,7 +52,9 @@ async fn sightings(inner: &Arc<Inner>, name: &Name) -> Result<BTreeMap<LeaseId, 
     let until = inner.table.clock.now().after(PATIENCE);
     let mut answers = inner.table.ask(|node| node.look(name.clone()), until);
     let (mut seen, mut errors, mut answered) = (BTreeMap::new(), Vec::new(), 0);
-    while let Some((_, answer)) = answers.next().await {
+    let mut heard = 0;
+    while let Some((node, answer)) = answers.next().await {
+        heard |= 1 << node;
         match answer {
             Ok(marks) => {
                 answered += 1;
@@ -60,7 +64,7 @@ async fn sightings(inner: &Arc<Inner>, name: &Name) -> Result<BTreeMap<LeaseId, 
         }
     }
     if answered < inner.table.majority() {
-        return Err(inner.table.too_few(answered, errors));
+        return Err(inner.table.too_few(answered, heard, &errors));
     }
     Ok(seen)
 }
@@ -79,7 +83,7 @@ pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evict
         let fence = seen.fence(majority);
         let hit = match eviction.target {
             Target::Fence(wanted) => fence == Some(wanted),
-            Target::Lease(wanted) => id == wanted,
+            Target::Lease(wanted) => family(id) == family(wanted),
             Target::All => true,
         };
         if hit {
@@ -91,10 +95,15 @@ pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evict
     Ok(Evicted::new(leases))
 }
 
+/// The id is that of a bid; who holds it here knows it by its ticket.
 async fn remove(inner: &Arc<Inner>, eviction: &Eviction, id: LeaseId, mark: &Mark) -> Result<()> {
-    let ticket = Ticket { id, name: eviction.name.clone(), mode: mark.mode };
-    super::upkeep::release(Arc::clone(inner), ticket).await?;
-    inner.table.bus.publish(&Event::TicketLost(id, eviction.loss()));
+    let bid = Ticket { id, name: eviction.name.clone(), mode: mark.mode };
+    let ours = inner.holds.ticket_of(id);
+    ours.and_then(|ticket| inner.holds.end(ticket));
+    super::upkeep::remove(inner, bid, Duration::MAX).await?;
+    if let Some(ticket) = ours {
+        inner.table.bus.publish(&Event::TicketLost(ticket, eviction.loss()));
+    }
     Ok(())
 }
 

@@ -5,6 +5,9 @@
 -- the same rule: who sets the key has the lock.
 -- KEYS[2] are readers and writer: a hash, id -> mode:number:since:ends:inscription.
 -- KEYS[3] are the counters of the namespace: a hash.
+--
+-- An id has 32 digits: 20 of the ticket, 12 of the round. Rounds of one ticket
+-- are different leases, and only its last round is still meant.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -13,13 +16,19 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
--- Number of the mutex, if this lease has it.
+-- Whether `other` is this lease, or an earlier round of its ticket.
+local function past(other, id)
+  return #other == 32 and string.sub(other, 1, 20) == string.sub(id, 1, 20)
+    and tonumber(string.sub(other, 21), 16) <= tonumber(string.sub(id, 21), 16)
+end
+
+-- Number of the mutex, if this lease has it; what is stored there; whose it is.
 local function mutex(id)
   local held = redis.call('GET', KEYS[1])
-  if not held then return nil, nil end
+  if not held then return nil, nil, '' end
   local owner, number = string.match(held, '^(%x+):(%d+):')
-  if owner == id then return number, held end
-  return nil, held
+  if owner == id then return number, held, owner end
+  return nil, held, owner or ''
 end
 
 -- Readers and writer whose time is not over.

@@ -1,14 +1,16 @@
--- id, mode, ttl: what is there lives on, what is gone stays gone.
+-- id, mode, ttl: what is there lives on, and never shorter than it would have;
+-- what is gone stays gone. Answers with the milliseconds left, or less than none.
 local id, mode, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if mode == 'x' then
-  if not mutex(id) then return 0 end
-  return redis.call('PEXPIRE', KEYS[1], ttl)
+  if not mutex(id) then return -1 end
+  if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end
+  return redis.call('PTTL', KEYS[1])
 end
 local found = tenants()
 local mine = found[id]
-if not mine then return 0 end
+if not mine then return -1 end
 -- A writer may have become a reader; a reader never becomes a writer.
 if mode == 'r' then mine.mode = 'r' end
-mine.ends = digits(now + ttl)
+mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))
 settle(found, id, mine)
-return 1
+return tonumber(mine.ends) - now

@@ -18,12 +18,14 @@ end
 
 if mode == 'x' then
   if next(tenants()) then return {'kind', 'read-write lock', stamp} end
-  local number, held = mutex(id)
+  local number, held, owner = mutex(id)
   if number then
     if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end
     return {'vote', number, stamp}
   end
-  if held then return {'busy', held, stamp, redis.call('PTTL', KEYS[1]), digits(now)} end
+  if held and not past(owner, id) then
+    return {'busy', held, stamp, redis.call('PTTL', KEYS[1]), digits(now)}
+  end
   number = draw()
   redis.call('SET', KEYS[1], table.concat({id, number, digits(now), ARGV[6]}, ':'), 'PX', ttl)
   return {'vote', number, stamp}
@@ -38,7 +40,10 @@ if mine then
   return {'vote', mine.number, stamp}
 end
 for other, it in pairs(found) do
-  if mode == 'w' or it.mode == 'w' then
+  if past(other, id) then
+    redis.call('HDEL', KEYS[2], other)
+    found[other] = nil
+  elseif mode == 'w' or it.mode == 'w' or past(id, other) then
     local shown = table.concat({other, it.number, it.since, it.text}, ':')
     return {'busy', shown, stamp, tonumber(it.ends) - now, digits(now)}
   end

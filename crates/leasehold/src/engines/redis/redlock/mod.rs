@@ -23,7 +23,7 @@ use crate::claim::{Claim, LeaseId, Mode, Refresh, Ticket};
 use crate::clock::Clock;
 use crate::engine::profile::{Fencing, Reach};
 use crate::engine::{BoxFuture, Finding};
-use crate::engines::quorum::node::{Answer, Mark, Node, Number, Trust, counter, inscribe};
+use crate::engines::quorum::node::{Answer, Kept, Mark, Node, Number, Trust, counter, inscribe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 use crate::url::Url;
@@ -130,9 +130,10 @@ impl Server {
         let stamp = found.stamp();
         if let Some(stamp) = stamp {
             self.steps().observe(stamp, sent_at, self.0.clock.now());
-            self.check_clock(claim.ttl)?;
+            // It may have locked all the same.
+            self.check_clock(claim.ttl).map_err(Error::unknown)?;
         }
-        found.into_answer(*mode, quarantine)
+        found.into_answer(*mode, claim.ttl, quarantine)
     }
 
     fn steps(&self) -> std::sync::MutexGuard<'_, Steps> {
@@ -157,15 +158,14 @@ impl Server {
         }
     }
 
-    async fn extend(self, tickets: Vec<Refresh>) -> Vec<Result<bool>> {
+    async fn extend(self, tickets: Vec<Refresh>) -> Vec<Result<Kept>> {
         let call = |refresh: &Refresh| {
             let Ticket { id, name, mode } = &refresh.ticket;
             let mode = word(*mode).unwrap_or_default();
             Call::new(&EXTEND, self.0.terms.keys(name), vec![text(*id), mode, millis(refresh.ttl)])
         };
         let answers = self.0.link.calls(tickets.iter().map(call).collect()).await;
-        let said = |value: &Value| matches!(value, Value::Int(1));
-        answers.into_iter().map(|answer| Ok(said(&answer?.value))).collect()
+        answers.into_iter().map(|answer| parse::kept(&answer?.value)).collect()
     }
 }
 
@@ -189,11 +189,11 @@ impl Node for Server {
         })
     }
 
-    fn extend(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Result<bool>>> {
+    fn extend(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Result<Kept>>> {
         Box::pin(self.clone().extend(tickets))
     }
 
-    fn convert(&self, refresh: Refresh) -> BoxFuture<Result<bool>> {
+    fn convert(&self, refresh: Refresh) -> BoxFuture<Result<Kept>> {
         let extended = self.clone().extend(vec![refresh]);
         Box::pin(async move { extended.await.pop().unwrap_or_else(|| Err(parse::strange())) })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ::redis::Value;
 
 use crate::claim::{LeaseId, Mode};
-use crate::engines::quorum::node::{Answer, Mark, Number, hash, read};
+use crate::engines::quorum::node::{Answer, Kept, Mark, Number, hash, read};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The answer to a lock: a word, what goes with it, the server's clock.
@@ -34,11 +34,12 @@ impl Found {
         self.stamp
     }
 
-    pub(super) fn into_answer(self, mode: Mode, quarantine: u64) -> Result<Answer> {
+    /// A vote is for `ttl` at least.
+    pub(super) fn into_answer(self, mode: Mode, ttl: Duration, quarantine: u64) -> Result<Answer> {
         match self.word.as_str() {
             "vote" => {
                 let value = self.text.parse().map_err(|_| strange())?;
-                Ok(Answer::Vote(Number { value, version: 0 }))
+                Ok(Answer::Vote(Number { value, version: 0 }, ttl))
             }
             "busy" => {
                 let mark = mark(mode, self.left, self.now, &self.text);
@@ -60,6 +61,14 @@ fn young(age: &str, quarantine: u64) -> Error {
          it may have forgotten leases (appendfsync always spares the wait)"
     );
     Error::new(ErrorKind::Unavailable, text)
+}
+
+/// How long a lease is kept, in milliseconds; less than none if it is not there.
+pub(super) fn kept(value: &Value) -> Result<Kept> {
+    match value {
+        Value::Int(left) => Ok(u64::try_from(*left).ok().map(Duration::from_millis)),
+        _ => Err(strange()),
+    }
 }
 
 /// The leases that a look has found.

@@ -1,0 +1,108 @@
+//! Debts: rounds that were given up while a node did not answer, and of which
+//! it may still have something. One task for each ticket sees to them, however
+//! many rounds there are.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::bid::family;
+use crate::claim::{LeaseId, Ticket};
+
+/// How often a node that did not answer is asked again to let go, and how soon.
+const TRIES: u32 = 5;
+const AGAIN: Duration = Duration::from_secs(1);
+/// How many rounds are remembered: nothing more is asked of the node for the
+/// ticket while there are any, so these were under way at the same time.
+const MOST: usize = 16;
+
+/// What one node owes, by the family of the ticket.
+#[derive(Debug, Default)]
+pub(super) struct Debts(Mutex<HashMap<u128, Debt>>);
+
+#[derive(Debug, Default)]
+struct Debt {
+    bids: Vec<Ticket>,
+    tries: u32,
+}
+
+impl Debts {
+    /// Notes one; true for the first of its ticket, whose task has to see to
+    /// all of them.
+    pub(super) fn add(&self, bid: Ticket) -> bool {
+        let mut debts = self.debts();
+        let first = !debts.contains_key(&family(bid.id));
+        let debt = debts.entry(family(bid.id)).or_default();
+        debt.tries = 0;
+        if !debt.bids.contains(&bid) {
+            debt.bids.push(bid);
+        }
+        let surplus = debt.bids.len().saturating_sub(MOST);
+        debt.bids.drain(..surplus);
+        first
+    }
+
+    /// What is owed for a ticket, known by any of its bids.
+    pub(super) fn of(&self, id: LeaseId) -> Vec<Ticket> {
+        self.debts().get(&family(id)).map_or_else(Vec::new, |debt| debt.bids.clone())
+    }
+
+    pub(super) fn paid(&self, bid: &Ticket) {
+        if let Some(debt) = self.debts().get_mut(&family(bid.id)) {
+            debt.bids.retain(|it| it != bid);
+        }
+    }
+
+    /// How long to wait before the next try; `None` if there is nothing left
+    /// to do, or the ttl has to do it.
+    pub(super) fn pause(&self, id: LeaseId) -> Option<Duration> {
+        let mut debts = self.debts();
+        let debt = debts.get_mut(&family(id))?;
+        if debt.bids.is_empty() || debt.tries == TRIES {
+            debts.remove(&family(id));
+            return None;
+        }
+        debt.tries += 1;
+        Some(AGAIN * (1 << (debt.tries - 1)))
+    }
+
+    fn debts(&self) -> MutexGuard<'_, HashMap<u128, Debt>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bid::Rounds;
+    use super::*;
+    use crate::claim::Mode;
+    use crate::name::{Name, Namespace};
+
+    #[test]
+    fn many_rounds_of_a_ticket_have_one_task_that_ends() {
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let (debts, rounds) = (Debts::default(), Rounds::default());
+        let ticket = Ticket::new(name, Mode::Exclusive);
+        let tasks = (0..100).filter(|_| debts.add(rounds.bid(&ticket))).count();
+        assert_eq!((tasks, debts.of(ticket.id).len()), (1, MOST));
+        let pauses: Vec<_> = std::iter::from_fn(|| debts.pause(ticket.id)).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16].map(Duration::from_secs));
+        assert!(debts.of(ticket.id).is_empty() && debts.debts().is_empty(), "it is given up");
+    }
+
+    #[test]
+    fn what_is_paid_is_forgotten() {
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let (debts, rounds) = (Debts::default(), Rounds::default());
+        let ticket = Ticket::new(name, Mode::Exclusive);
+        let bids: Vec<Ticket> = (0..3).map(|_| rounds.bid(&ticket)).collect();
+        let first: Vec<bool> = bids.iter().map(|bid| debts.add(bid.clone())).collect();
+        assert_eq!(first, [true, false, false]);
+        debts.paid(&bids[1]);
+        assert_eq!(debts.of(ticket.id), [bids[0].clone(), bids[2].clone()]);
+        debts.paid(&bids[0]);
+        debts.paid(&bids[2]);
+        assert_eq!(debts.pause(ticket.id), None);
+        assert!(debts.add(bids[0].clone()), "the next one has a task again");
+    }
+}
