@@ -12,6 +12,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -124,13 +125,15 @@ struct Shared {
     /// Counts up each time all connections are to be reset.
     resets: watch::Sender<u64>,
     counts: watch::Sender<Counts>,
+    /// The connection that no fault concerns.
+    spared: AtomicU64,
 }
 
 impl Shared {
     fn new(target: SocketAddr) -> Self {
         let (requests, replies) = (watch::Sender::default(), watch::Sender::default());
         let (resets, counts) = (watch::Sender::default(), watch::Sender::default());
-        Self { target, requests, replies, resets, counts }
+        Self { target, requests, replies, resets, counts, spared: AtomicU64::new(u64::MAX) }
     }
 
     const fn setting(&self, way: Way) -> &watch::Sender<Setting> {
@@ -195,6 +198,12 @@ impl FaultProxy {
     pub fn set_both(&self, fault: Fault) {
         self.set(Way::Requests, fault);
         self.set(Way::Replies, fault);
+    }
+
+    /// From now on no fault concerns this connection, counted from 0 in the order
+    /// they were made.
+    pub fn spare(&self, connection: u64) {
+        self.shared.spared.store(connection, Ordering::Release);
     }
 
     /// Passes everything again and lets go of what was held.
@@ -262,11 +271,13 @@ fn start(
 /// Accepts until dropped; its connections are dropped with it.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
+    let mut number = 0;
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 if let Ok((client, _)) = accepted {
-                    connections.spawn(connection(client, Arc::clone(&shared)));
+                    connections.spawn(connection(client, number, Arc::clone(&shared)));
+                    number += 1;
                 }
             }
             Some(_) = connections.join_next() => {}
@@ -284,7 +295,7 @@ enum End {
     Broken,
 }
 
-async fn connection(mut client: TcpStream, shared: Arc<Shared>) {
+async fn connection(mut client: TcpStream, number: u64, shared: Arc<Shared>) {
     let mut resets = shared.resets.subscribe();
     shared.count(|counts| {
         counts.connections += 1;
@@ -293,7 +304,7 @@ async fn connection(mut client: TcpStream, shared: Arc<Shared>) {
     let end = match TcpStream::connect(shared.target).await {
         Ok(mut server) => {
             let end = tokio::select! {
-                end = relay(&mut client, &mut server, &shared) => end,
+                end = relay(&mut client, &mut server, number, &shared) => end,
                 _ = resets.changed() => End::Reset,
             };
             linger(&server, &end);
@@ -321,13 +332,18 @@ fn linger(socket: &TcpStream, end: &End) {
     }
 }
 
-async fn relay(client: &mut TcpStream, server: &mut TcpStream, shared: &Shared) -> End {
+async fn relay(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+    number: u64,
+    shared: &Shared,
+) -> End {
     // Small writes must arrive one by one, or counts and cuts would blur.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (client_read, client_write) = client.split();
     let (server_read, server_write) = server.split();
-    let requests = Pump::new(Way::Requests, shared).run(client_read, server_write);
-    let replies = Pump::new(Way::Replies, shared).run(server_read, client_write);
+    let requests = Pump::new(Way::Requests, number, shared).run(client_read, server_write);
+    let replies = Pump::new(Way::Replies, number, shared).run(server_read, client_write);
     match tokio::try_join!(requests, replies) {
         Ok(((), ())) => End::Closed,
         Err(end) => end,
@@ -345,6 +361,8 @@ struct Chunk {
 /// One direction of one connection.
 struct Pump<'a> {
     way: Way,
+    /// Of its connection.
+    number: u64,
     shared: &'a Shared,
     setting: watch::Receiver<Setting>,
     /// Passed since the setting of this turn, for [`Fault::CutAfter`].
@@ -355,10 +373,10 @@ struct Pump<'a> {
 }
 
 impl<'a> Pump<'a> {
-    fn new(way: Way, shared: &'a Shared) -> Self {
+    fn new(way: Way, number: u64, shared: &'a Shared) -> Self {
         let setting = shared.setting(way).subscribe();
         let turn = setting.borrow().turn;
-        Self { way, shared, setting, passed: 0, turn, holed: false }
+        Self { way, number, shared, setting, passed: 0, turn, holed: false }
     }
 
     async fn run(mut self, from: ReadHalf<'_>, mut to: WriteHalf<'_>) -> Result<(), End> {
@@ -421,7 +439,8 @@ impl<'a> Pump<'a> {
         if setting.turn != self.turn {
             (self.turn, self.passed) = (setting.turn, 0);
         }
-        setting.fault
+        let spared = self.shared.spared.load(Ordering::Acquire) == self.number;
+        if spared { Fault::Pass } else { setting.fault }
     }
 
     async fn pass(&mut self, bytes: &[u8], to: &mut WriteHalf<'_>) -> Result<(), End> {

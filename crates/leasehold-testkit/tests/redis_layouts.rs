@@ -112,6 +112,23 @@ fn is_uuid(text: &str) -> bool {
     text.len() == 36 && text.split('-').map(str::len).eq([8, 4, 4, 4, 12])
 }
 
+/// Whatever a name is, it is not the key in which another lock keeps its labels.
+#[tokio::test]
+async fn no_name_is_a_key_that_lies_beside_another() {
+    for layout in ["string", "redisson"] {
+        let bench = Bench::new(&format!("layout={layout}")).await;
+        for odd in ["{a}:leasehold", "{a}:leasehold:waiting", "{a}leasehold"] {
+            let beside = bench.locks.mutex(odd).ttl(HOUR).lock().await.unwrap();
+            let plain = bench.locks.mutex("a").ttl(HOUR).try_lock().await.unwrap().unwrap();
+            assert!(bench.locks.mutex(odd).try_lock().await.unwrap().is_none(), "{layout}: {odd}");
+            assert!(bench.locks.mutex("a").try_lock().await.unwrap().is_none(), "{layout}: {odd}");
+            release(plain).await;
+            assert!(bench.locks.mutex(odd).try_lock().await.unwrap().is_none(), "{layout}: {odd}");
+            release(beside).await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_string_lock_is_a_token_with_an_expiry() {
     let mut bench = Bench::new("layout=string&key=lock:{name}").await;

@@ -11,7 +11,7 @@ use crate::claim::{Ending, Released, Store};
 use crate::clock::{Clock, Moment};
 use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::engine::{BoxFuture, Engine, Loss};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
 use crate::hold::{Before, Hold};
 use crate::home::Handle;
@@ -207,7 +207,7 @@ impl Core {
         released: Result<Released>,
     ) -> Result<Released> {
         hold.end_turn();
-        if released.is_err() {
+        if released.as_ref().is_err_and(may_pass) {
             self.spawn_release(Arc::clone(hold), ending());
         }
         released
@@ -289,7 +289,7 @@ impl Core {
         let counted = self.errands.begin();
         let task = async move {
             let _counted = counted;
-            if core.release(&hold, ending.clone()).await.is_err() {
+            if core.release(&hold, ending.clone()).await.is_err_and(|error| may_pass(&error)) {
                 core.release_again(&hold, ending).await;
             }
         };
@@ -300,11 +300,16 @@ impl Core {
         let give_up = hold.forgotten_at();
         while self.clock.now() < give_up && !self.is_engine_closed() {
             self.clock.sleep_until(self.clock.now().after(RELEASE_AGAIN)).await;
-            if self.release(hold, ending.clone()).await.is_ok() {
+            if !self.release(hold, ending.clone()).await.is_err_and(|error| may_pass(&error)) {
                 return;
             }
         }
     }
+}
+
+/// Whether asking again may help. What is refused for what it is stays refused.
+fn may_pass(error: &Error) -> bool {
+    !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Unsupported)
 }
 
 pub(crate) fn shut_down() -> Error {

@@ -37,6 +37,18 @@ mutants! {
     /// C1: the clean-up of a failed round removes the grant of the next one,
     /// because the rounds of a ticket have one id on the nodes.
     StaleCleanUp,
+    /// C7: verbs of a call in which one failed are sent again.
+    VerbsSentTwice,
+    /// C9: a span goes to the server however long it is.
+    EndlessSpans,
+    /// C14: a channel is noted as heard before its server has confirmed it.
+    DeafChannels,
+    /// C15: renewals are answered when the slowest server of a cluster has.
+    SlowestServer,
+    /// T19 of C18: what lies beside a borrowed lock has a key that a name can have.
+    KeysBeside,
+    /// T23 of C18: each namespace has a channel of its own.
+    ChannelPerNamespace,
 }
 
 /// Whether this fault is put back on this thread.

@@ -3,10 +3,10 @@
 use leasehold_testkit::check;
 use leasehold_testkit::holder::{Holder, Orders};
 use leasehold_testkit::register::Register;
-use leasehold_testkit::server::{Server, ask};
+use leasehold_testkit::server::Server;
 use tempfile::TempDir;
 
-use super::{BOUND, Checked, LONG, info};
+use super::{BOUND, Checked, LONG, calls, info};
 
 const PROCESSES: u32 = 10;
 const WAITERS: u32 = 1_000;
@@ -51,11 +51,4 @@ async fn all_done(crowd: &mut [Holder]) -> Checked {
         }
     }
     Ok(())
-}
-
-/// How many script calls the server has served.
-fn calls(server: &Server) -> Checked<u64> {
-    let stats = ask(server, &["INFO", "commandstats"])?;
-    let line = stats.lines().find_map(|it| it.strip_prefix("cmdstat_evalsha:calls="));
-    Ok(line.and_then(|it| it.split(',').next()).ok_or("no calls")?.parse()?)
 }

@@ -21,18 +21,30 @@
 //! | R16 | connections are killed or closed | `pushes`, `storm` |
 //! | R17 | the server stands still | `loss` |
 //! | R18 | names that mean something to a server | `names` |
+//! | R19 | a grant is told late, of a place that has ended | `late` |
+//! | R20 | spans that no server can count with | `spans` |
+//! | R21 | somebody else has written a key of ours | `poison` |
+//! | R22 | much is written under one lease | `bonds` |
+//! | R23 | many namespaces, many watchers | `channels` |
+//! | R24 | one primary of a cluster stands still | `parts` |
 
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
 
 mod acl;
+mod bonds;
+mod channels;
 mod crowd;
 mod failover;
+mod late;
 mod loss;
 mod names;
+mod parts;
+mod poison;
 mod pushes;
 mod refusals;
 mod slots;
+mod spans;
 mod storm;
 
 use leasehold_testkit::contest::{BOUND, Checked, LONG, until};
@@ -44,6 +56,13 @@ fn info(server: &Server, section: &str, field: &str) -> Result<u64, ServerError>
     let info = ask(server, &["INFO", section])?;
     let line = info.lines().find_map(|line| line.strip_prefix(&format!("{field}:")));
     Ok(line.and_then(|value| value.trim().parse().ok()).unwrap_or(0))
+}
+
+/// How many script calls the server has served.
+fn calls(server: &Server) -> Checked<u64> {
+    let stats = ask(server, &["INFO", "commandstats"])?;
+    let line = stats.lines().find_map(|it| it.strip_prefix("cmdstat_evalsha:calls="));
+    Ok(line.and_then(|it| it.split(',').next()).ok_or("no calls")?.parse()?)
 }
 
 /// A proxy in front of a server. It has a runtime of its own, which no other

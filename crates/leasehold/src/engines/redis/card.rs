@@ -14,14 +14,23 @@ use crate::claim::{Claim, Holder, LeaseId, Mode};
 use crate::clock::wall_micros;
 use crate::engine::{Held, Queued, Status};
 use crate::error::Result;
+use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
-/// Separates mode, label and meta; no label contains it.
+/// Separates mode, label and meta; no label contains it, and no name.
 const SEPARATOR: char = '\x1f';
 
-/// A key beside `key`, in its hash slot.
+/// A key of the lock's own software beside `key`, in its hash slot.
 pub(super) fn beside(key: &str, suffix: &str) -> Vec<u8> {
     if key.contains('{') { format!("{key}:{suffix}") } else { format!("{{{key}}}:{suffix}") }.into()
+}
+
+/// A key of ours beside `key`. No name has the byte that tells them apart, so
+/// none can be the key of something that lies beside another.
+pub(super) fn ours(key: &str, what: &str) -> Vec<u8> {
+    let home = if key.contains('{') { key.to_owned() } else { format!("{{{key}}}") };
+    let between = if mutant::lives(Mutant::KeysBeside) { ':' } else { SEPARATOR };
+    format!("{home}{between}{what}").into()
 }
 
 /// What a claim says about itself.
@@ -177,6 +186,8 @@ mod tests {
     fn a_key_beside_another_is_in_its_slot() {
         assert_eq!(beside("a", "x"), b"{a}:x");
         assert_eq!(beside("a{b}", "x"), b"a{b}:x");
+        assert_eq!(ours("a", "x"), b"{a}\x1fx");
+        assert_eq!(ours("a{b}", "x"), b"a{b}\x1fx");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::card::{self, Stranger};
 use super::checkup::Checkup;
 use super::evictions;
 use super::link::{Link, Push, Reply};
+use super::renewals;
 use super::script::{Call, Script};
 use super::values::{array, number, part, text};
 use super::waits::{Pauses, Waits};
@@ -94,6 +95,8 @@ struct Inner {
     format: Box<dyn Format>,
     waits: Waits,
     bells: Arc<Bells>,
+    /// No lease is longer, however often it is extended.
+    longest: Duration,
 }
 
 /// What one call is about.
@@ -119,8 +122,14 @@ impl Guest {
         profile.survives = checkup.survives().await;
         let bells = Bells::new(link.clone());
         let pushes = link.pushes();
-        let inner = Inner { link, clock, format: Box::new(format), waits: Waits::default(), bells };
-        let inner = Arc::new(inner);
+        let inner = Arc::new(Inner {
+            link,
+            clock,
+            format: Box::new(format),
+            waits: Waits::default(),
+            bells,
+            longest: profile.limits.ttl_max,
+        });
         let listener = pushes.map(|it| Handle::current().spawn(Arc::clone(&inner).hear(it)));
         // A client that may not subscribe hears of evictions when it renews.
         let _ = inner.link.subscribe(evictions::CHANNEL).await;
@@ -270,9 +279,22 @@ impl Inner {
     }
 
     async fn renew(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
+        if !self.link.is_cluster() {
+            return self.renew_all(tickets).await;
+        }
+        let home = |refresh: &Refresh| {
+            let keys = self.format.keys(&refresh.ticket.name, None);
+            keys.first().and_then(|key| self.link.home(key))
+        };
+        let renew = |part| Arc::clone(&self).renew_all(part);
+        renewals::by_server(&self.clock, tickets, home, renew).await
+    }
+
+    async fn renew_all(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
         let call = |Refresh { ticket, ttl, .. }: &Refresh| {
             let script = &self.format.scripts(ticket.mode).renew;
-            self.about(script, ticket, Words { ttl: *ttl, ..Words::default() })
+            let ttl = (*ttl).min(self.longest);
+            self.about(script, ticket, Words { ttl, ..Words::default() })
         };
         let replies = self.link.calls(tickets.iter().map(call).collect()).await;
         replies

@@ -25,6 +25,7 @@ mod native;
 mod redisson;
 #[cfg(feature = "quorum")]
 pub(in crate::engines) mod redlock;
+mod renewals;
 mod script;
 #[cfg(test)]
 mod server;

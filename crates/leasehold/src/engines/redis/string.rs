@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::card::beside;
+use super::card::ours;
 use super::checkup::Checkup;
 use super::guest::{Format, Guest, Manners, Scripts};
 use super::layout::{StringOptions, Template};
@@ -65,7 +65,7 @@ impl Format for Strings {
 
     fn keys(&self, name: &Name, _: Option<&Ticket>) -> Vec<Vec<u8>> {
         let key = self.template.key(name);
-        let ours = [beside(&key, "leasehold"), beside(&key, "leasehold:waiting")];
+        let ours = [ours(&key, "leasehold"), ours(&key, "leasehold:waiting")];
         [vec![key.into_bytes()], ours.into()].concat()
     }
 

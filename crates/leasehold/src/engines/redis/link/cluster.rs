@@ -20,10 +20,13 @@ use super::{Push, fault};
 use crate::engines::health::{Health, Report};
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
+use crate::mutant::{self, Mutant};
 
 /// Two surveys are this far apart at least, whoever asks for them.
 const APART: Duration = Duration::from_millis(50);
-/// How often a channel is looked for at most.
+/// The longest pause between two surveys that find a channel nowhere.
+const LONGEST: Duration = Duration::from_secs(1);
+/// How often a channel is looked for at most, before whoever wants it is told.
 const SEARCHES: usize = 5;
 
 /// All primaries. Ends with its value.
@@ -46,8 +49,15 @@ struct State {
     slots: Slots,
     lines: BTreeMap<Address, Line>,
     listeners: BTreeMap<Address, Listener>,
-    /// Where each channel is subscribed to.
-    channels: BTreeMap<Vec<u8>, Address>,
+    channels: BTreeMap<Vec<u8>, Spot>,
+}
+
+/// Where a channel is subscribed to.
+#[derive(Default)]
+struct Spot {
+    at: Option<Address>,
+    /// Whether that server has confirmed it. Until it has, nothing is heard.
+    heard: bool,
 }
 
 impl Cluster {
@@ -77,6 +87,11 @@ impl Cluster {
     pub(super) fn line(&self, key: Option<&[u8]>) -> Result<Line> {
         let slot = key.map_or_else(|| fastrand::u16(..COUNT), slot);
         self.shared.owner(slot).map(|address| self.shared.line(&address))
+    }
+
+    /// Which primary has the slot of a key.
+    pub(super) fn home(&self, key: &[u8]) -> Option<Address> {
+        self.shared.state().slots.owner(slot(key))
     }
 
     pub(super) fn everywhere(&self) -> Vec<(String, Line)> {
@@ -119,13 +134,20 @@ impl Cluster {
     /// Listens where the slot of the channel is, and where it goes later.
     pub(super) async fn subscribe(&self, channel: &[u8]) -> Result<()> {
         let mut outcome = Err(fault::away("no server serves this channel now"));
+        self.shared.state().channels.entry(channel.to_vec()).or_default();
         for _ in 0..SEARCHES {
             outcome = self.shared.settle(channel).await;
             if !matches!(&outcome, Err(error) if may_move(error)) {
                 break;
             }
-            self.shared.pause().await;
-            self.shared.look().await?;
+            self.shared.pause(APART).await;
+            if let Err(error) = self.shared.look().await {
+                outcome = Err(error);
+                break;
+            }
+        }
+        if outcome.is_err() {
+            self.shared.give_up(channel);
         }
         outcome
     }
@@ -133,8 +155,8 @@ impl Cluster {
     pub(super) async fn unsubscribe(&self, channel: &[u8]) -> Result<()> {
         let listener = {
             let mut state = self.shared.state();
-            let address = state.channels.remove(channel);
-            address.and_then(|address| state.listeners.get(&address).cloned())
+            let spot = state.channels.remove(channel);
+            spot.and_then(|spot| state.listeners.get(&spot.at?).cloned())
         };
         match listener {
             Some(listener) => listener.unsubscribe(channel).await,
@@ -218,18 +240,23 @@ impl Shared {
 
     /// Draws the map whenever someone has reason to doubt it.
     async fn surveys(self: Arc<Self>) {
+        let mut rest = APART;
         loop {
             self.survey.notified().await;
             if self.look().await.is_ok() && !self.follow().await {
+                // Who listens there hears nothing until it is found.
                 self.survey.notify_one();
+                rest = (rest * 2).min(LONGEST);
+            } else {
+                rest = APART;
             }
-            self.pause().await;
+            self.pause(rest).await;
         }
     }
 
-    async fn pause(&self) {
+    async fn pause(&self, span: Duration) {
         let clock = &self.terms.clock;
-        clock.sleep_until(clock.now().after(APART)).await;
+        clock.sleep_until(clock.now().after(span)).await;
     }
 
     /// Asks for the map: those who answer now first, then the seeds.
@@ -288,42 +315,83 @@ impl Shared {
     /// Subscribes where the channels are now. False if some are still astray.
     async fn follow(&self) -> bool {
         let astray = self.astray();
-        let mut settled = true;
+        // One server that does not answer is asked for one channel, not for all.
+        let mut silent: Vec<Option<Address>> = Vec::new();
         for (channel, old) in &astray {
-            let listener = self.state().listeners.get(old).cloned();
-            if let Some(listener) = listener {
-                listener.forget(channel);
+            let home = self.state().slots.owner(slot(channel));
+            if silent.contains(&home) {
+                continue;
             }
-            settled &= self.settle(channel).await.is_ok();
+            if let Some(old) = old.as_ref().filter(|old| home.as_ref() != Some(*old)) {
+                self.forget(channel, old);
+            }
+            if self.settle(channel).await.is_err() {
+                silent.push(home);
+            }
         }
         if !astray.is_empty() {
             let _ = self.pushes.send(Push::Gap);
         }
         self.leave();
-        settled
+        silent.is_empty()
     }
 
-    /// Channels that are subscribed to where their slot is not.
-    fn astray(&self) -> Vec<(Vec<u8>, Address)> {
+    fn forget(&self, channel: &[u8], old: &Address) {
+        let listener = self.state().listeners.get(old).cloned();
+        if let Some(listener) = listener {
+            listener.forget(channel);
+        }
+    }
+
+    /// Channels that are subscribed to where their slot is not, or nowhere.
+    fn astray(&self) -> Vec<(Vec<u8>, Option<Address>)> {
         let state = self.state();
         let home = |channel: &[u8]| state.slots.owner(slot(channel));
-        let lost =
-            state.channels.iter().filter(|(channel, at)| home(channel).as_ref() != Some(*at));
-        lost.map(|(channel, at)| (channel.clone(), at.clone())).collect()
+        let lost = state.channels.iter();
+        let lost = lost.filter(|(channel, spot)| !spot.heard || home(channel) != spot.at);
+        lost.map(|(channel, spot)| (channel.clone(), spot.at.clone())).collect()
     }
 
-    /// Subscribes at the owner of the channel's slot.
+    /// Subscribes at the owner of the channel's slot, unless nobody wants it any
+    /// more. A channel for which that fails is astray, and looked for again.
     async fn settle(&self, channel: &[u8]) -> Result<()> {
         let address = self.owner(slot(channel))?;
         let listener = self.listener(&address);
-        self.state().channels.insert(channel.to_vec(), address);
-        listener.subscribe(channel).await
+        if !self.note(channel, &address, mutant::lives(Mutant::DeafChannels)) {
+            return Ok(());
+        }
+        listener.subscribe(channel).await?;
+        if !self.note(channel, &address, true) {
+            return listener.unsubscribe(channel).await;
+        }
+        Ok(())
+    }
+
+    /// Notes where a channel is, and whether that server has confirmed it. False
+    /// if nobody wants it.
+    fn note(&self, channel: &[u8], at: &Address, confirmed: bool) -> bool {
+        let mut state = self.state();
+        let Some(spot) = state.channels.get_mut(channel) else { return false };
+        let same = spot.at.as_ref() == Some(at);
+        // Of two who look for it the later one may have found another place.
+        if same || !confirmed || mutant::lives(Mutant::DeafChannels) {
+            *spot = Spot { at: Some(at.clone()), heard: confirmed || (same && spot.heard) };
+        }
+        true
+    }
+
+    /// Nobody waits for this channel, unless it was found for somebody else.
+    fn give_up(&self, channel: &[u8]) {
+        let mut state = self.state();
+        if state.channels.get(channel).is_some_and(|spot| !spot.heard) {
+            state.channels.remove(channel);
+        }
     }
 
     /// Ends connections for pushes that nobody needs.
     fn leave(&self) {
         let mut state = self.state();
-        let needed: Vec<Address> = state.channels.values().cloned().collect();
+        let needed: Vec<_> = state.channels.values().filter_map(|it| it.at.clone()).collect();
         state.listeners.retain(|address, _| needed.contains(address));
     }
 }

@@ -43,6 +43,18 @@ pub(super) fn refused(cause: &RedisError) -> Error {
     if left_half(code, detail) { error.unknown() } else { error }
 }
 
+/// What went wrong with one verb of a call, in the words of its script.
+pub(in crate::engines::redis) fn failed(why: &str) -> Error {
+    let mut words = why.split([' ', ':', '-']);
+    let known = match why.contains("The user executing the script") {
+        true => CODES.iter().find(|row| row.0 == "NOPERM"),
+        false => words.find_map(|word| CODES.iter().find(|row| row.0 == word)),
+    };
+    let odd = "a script failed on what it found; do other programs write our keys?";
+    let (kind, message) = known.map_or((Unexpected, odd), |row| (row.1, row.2));
+    Error::new(kind, message).caused_by(said("", why).trim_start()).unknown()
+}
+
 /// No answer came to a request that was sent: it may have had an effect.
 pub(super) fn unanswered(cause: &RedisError) -> Error {
     let (kind, message) = match cause.kind() {

@@ -69,9 +69,10 @@ impl Listener {
     /// Done when the server has confirmed it.
     pub(super) async fn subscribe(&self, channel: &[u8]) -> Result<()> {
         // Listed first: a connection that comes up meanwhile includes it.
-        self.shared.channels().insert(channel.to_vec());
+        let new = self.shared.channels().insert(channel.to_vec());
         let done = self.say(self.shared.kind.subscribe(), channel).await;
-        if done.is_err() {
+        // Who was there before listens on, whatever became of this request.
+        if done.is_err() && new {
             self.shared.channels().remove(channel);
         }
         done

@@ -19,8 +19,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redis::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+pub(super) use self::fault::failed;
 pub(super) use self::round::Request;
 use self::routes::Routes;
+use super::address::Address;
 use super::script::Call;
 use super::settings::Settings;
 use crate::clock::{Clock, Moment};
@@ -149,6 +151,11 @@ impl Link {
     /// What the server says. For one listener: whoever asks second gets nothing.
     pub(super) fn pushes(&self) -> Option<UnboundedReceiver<Push>> {
         self.0.pushes.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Which primary has the slot of a key, in a cluster.
+    pub(super) fn home(&self, key: &[u8]) -> Option<Address> {
+        self.0.routes.home(key)
     }
 
     /// Whether keys are spread over slots.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::{Arg, RedisError};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::super::address::Place;
+use super::super::address::{Address, Place};
 use super::super::settings::Settings;
 use super::cluster::Cluster;
 use super::line::Line;
@@ -72,6 +72,14 @@ impl Routes {
         match &self.0.shape {
             Shape::One { commands, .. } => Ok(commands.clone()),
             Shape::Cluster(cluster) => cluster.line(request.key()),
+        }
+    }
+
+    /// Which primary has the slot of a key, in a cluster.
+    pub(super) fn home(&self, key: &[u8]) -> Option<Address> {
+        match &self.0.shape {
+            Shape::One { .. } => None,
+            Shape::Cluster(cluster) => cluster.home(key),
         }
     }
 

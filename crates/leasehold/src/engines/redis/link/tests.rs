@@ -204,6 +204,23 @@ async fn a_killed_push_connection_subscribes_again_before_it_tells_of_the_gap() 
     assert!(link.pushes().is_none(), "for one listener");
 }
 
+/// Two first claims come at once; the second is told that it failed.
+#[tokio::test]
+async fn a_second_subscription_that_fails_does_not_end_the_first() {
+    let server = Server::start(&[]).await;
+    let (link, other) =
+        (open(&format!("{}/?timeout=200ms", server.url())).await.unwrap(), server.link().await);
+    link.subscribe(b"a").await.unwrap();
+    other.command(command("CLIENT PAUSE 600 ALL")).await.unwrap();
+    link.subscribe(b"a").await.expect_err("the fault did not bite");
+    limit(async { while other.command(command("PING")).await.is_err() {} }).await;
+    // Unless it has broken by itself meanwhile.
+    other.command(command("CLIENT KILL TYPE pubsub SKIPME yes")).await.unwrap();
+    let heard =
+        async { while other.command(command("PUBLISH a 1")).await.ok() != Some(Value::Int(1)) {} };
+    limit(heard).await;
+}
+
 #[tokio::test]
 async fn a_restarted_server_is_found_again() {
     let mut server = Server::start(&[]).await;

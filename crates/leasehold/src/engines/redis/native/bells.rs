@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::claim::{LeaseId, Predecessor, Wake};
+use crate::mutant::{self, Mutant};
 
 /// The waiters of one client, by lease id.
 #[derive(Debug, Default)]
@@ -17,6 +18,15 @@ pub(super) struct Bells(Mutex<BTreeMap<LeaseId, Bell>>);
 struct Bell {
     rings: Arc<Notify>,
     grant: Option<(u64, Predecessor)>,
+    /// What was granted up to this fence was granted to an earlier place.
+    floor: u64,
+}
+
+impl Bell {
+    /// Whether this may be granted to the place that the waiter has now.
+    fn may_have(&self, fence: u64) -> bool {
+        fence > self.floor || mutant::lives(Mutant::StaleHandOver)
+    }
 }
 
 impl Bells {
@@ -39,9 +49,21 @@ impl Bells {
         grant.map_or(Wake::Look, |(fence, predecessor)| Wake::Granted { fence, predecessor })
     }
 
+    /// The waiter has a place to which nothing up to `floor` was granted: news
+    /// that say otherwise are of an earlier place, which has ended.
+    pub(super) fn raise(&self, id: LeaseId, floor: u64) {
+        if let Some(bell) = self.all().get_mut(&id) {
+            bell.floor = bell.floor.max(floor);
+            bell.grant = bell.grant.filter(|(fence, _)| bell.may_have(*fence));
+        }
+    }
+
+    /// A grant that is not meant for its place wakes a waiter, too: it looks.
     pub(super) fn ring(&self, id: LeaseId, fence: u64, predecessor: Predecessor) {
         if let Some(bell) = self.all().get_mut(&id) {
-            bell.grant = Some((fence, predecessor));
+            if bell.may_have(fence) {
+                bell.grant = Some((fence, predecessor));
+            }
             bell.rings.notify_one();
         }
     }
@@ -53,5 +75,24 @@ impl Bells {
 
     fn all(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Bell>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_of_an_earlier_place_is_not_taken_along() {
+        let (bells, id) = (Bells::default(), LeaseId::random());
+        bells.hang(id);
+        bells.ring(id, 7, Predecessor::None);
+        bells.raise(id, 7);
+        assert!(matches!(bells.wake(id), Wake::Look), "it came before the place");
+        bells.ring(id, 6, Predecessor::None);
+        assert!(matches!(bells.wake(id), Wake::Look), "it came after the place, and late");
+        bells.ring(id, 8, Predecessor::None);
+        bells.raise(id, 7);
+        assert!(matches!(bells.wake(id), Wake::Granted { fence: 8, .. }));
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! A call that finds others waiting takes them along; nothing waits for a call
 //! to fill. While one call is on its way the next one gathers, so the busier a
-//! client is the fewer calls it makes.
+//! client is the fewer calls it makes. No verb is sent twice: not all of them
+//! know a lease id by which the second would be told from the first.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{Cmd, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -13,10 +15,12 @@ use tokio::sync::{Semaphore, oneshot};
 use super::keys::{Key, Shard};
 use super::pack::garbled;
 use super::verb::{Answered, Said, closed};
-use crate::engines::redis::link::{Link, Reply, Request};
+use crate::engines::redis::address::Address;
+use crate::engines::redis::link::{self, Link, Reply, Request};
 use crate::engines::redis::script::{Call, Script};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::home::Handle;
+use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
 macro_rules! parts {
@@ -88,11 +92,39 @@ impl Keys {
 
 /// Carries verbs; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Courier(UnboundedSender<Parcel>);
+pub(super) enum Courier {
+    /// To the one primary.
+    One(UnboundedSender<Parcel>),
+    /// To the primaries of a cluster.
+    Many(Arc<Queues>),
+}
+
+/// A queue for each primary: one that stands still keeps no verb waiting that is
+/// for another. Where a verb goes in the end the link decides.
+#[derive(Debug)]
+pub(super) struct Queues {
+    van: Van,
+    home: Handle,
+    open: Mutex<HashMap<Option<Address>, UnboundedSender<Parcel>>>,
+}
+
+impl Queues {
+    fn of(&self, shard: &Shard) -> UnboundedSender<Parcel> {
+        let to = self.van.link.home(shard.slot());
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.entry(to).or_insert_with(|| start(&self.home, self.van.clone())).clone()
+    }
+}
+
+fn start(home: &Handle, van: Van) -> UnboundedSender<Parcel> {
+    let (sender, parcels) = unbounded_channel();
+    home.spawn(rounds(van, parcels));
+    sender
+}
 
 /// One verb on its way, and where its answer goes.
 #[derive(Debug)]
-struct Parcel {
+pub(super) struct Parcel {
     desk: Desk,
     shard: Shard,
     keys: Keys,
@@ -112,9 +144,12 @@ pub(super) type Orphans = Vec<u8>;
 impl Courier {
     /// Starts on the runtime it is called on, and ends with its last handle.
     pub(super) fn start(link: Link, orphans: UnboundedSender<Orphans>) -> Self {
-        let (sender, parcels) = unbounded_channel();
-        Handle::current().spawn(rounds(Van { link, orphans }, parcels));
-        Self(sender)
+        let (home, spread) = (Handle::current(), link.is_cluster());
+        let van = Van { link, orphans };
+        if spread {
+            return Self::Many(Arc::new(Queues { van, home, open: Mutex::default() }));
+        }
+        Self::One(start(&home, van))
     }
 
     /// Takes one verb to the server, with the keys that are its own.
@@ -126,7 +161,11 @@ impl Courier {
         verb: Vec<u8>,
     ) -> impl Future<Output = Result<Answered>> + Send + use<> {
         let (back, answer) = oneshot::channel();
-        let sent = self.0.send(Parcel { desk, shard, keys, verb, back });
+        let parcel = Parcel { desk, shard, keys, verb, back };
+        let sent = match self {
+            Self::One(queue) => queue.send(parcel),
+            Self::Many(queues) => queues.of(&parcel.shard).send(parcel),
+        };
         async move {
             sent.map_err(|_| closed())?;
             answer.await.unwrap_or_else(|_| Err(closed().unknown()))
@@ -165,19 +204,12 @@ impl Van {
     /// One call for each script and shard.
     async fn deliver(&self, parcels: Vec<Parcel>) {
         let bags = bags(parcels);
-        let replies = self.link.asks(bags.iter().map(|bag| request(bag)).collect()).await;
-        for (bag, reply) in bags.into_iter().zip(replies) {
-            match reply {
-                Err(error) if bag.len() > 1 && is_of_one(&error) => self.one_by_one(bag).await,
-                reply => self.hand_out(bag, reply),
-            }
+        let requests = || bags.iter().map(|bag| request(bag)).collect();
+        let mut replies = self.link.asks(requests()).await;
+        if mutant::lives(Mutant::VerbsSentTwice) && replies.iter().flatten().any(has_failure) {
+            replies = self.link.asks(requests()).await;
         }
-    }
-
-    async fn one_by_one(&self, bag: Vec<Parcel>) {
-        for parcel in bag {
-            let bag = vec![parcel];
-            let reply = self.link.ask(request(&bag)).await;
+        for (bag, reply) in bags.into_iter().zip(replies) {
             self.hand_out(bag, reply);
         }
     }
@@ -185,7 +217,7 @@ impl Van {
     fn hand_out(&self, bag: Vec<Parcel>, reply: Result<Reply>) {
         let answers = reply.and_then(|reply| {
             let known = (reply.sent_at, reply.acknowledged);
-            Ok((known, answers(reply.value, bag.len())?))
+            Ok((known, answers(reply.value, bag[0].desk, bag.len())?))
         });
         match answers {
             // Where nobody waits any more, nothing is lost.
@@ -195,10 +227,11 @@ impl Van {
             Ok(((sent_at, acknowledged), mut answers)) => {
                 let orphans = answers.split_off(bag.len());
                 for (parcel, said) in bag.into_iter().zip(answers) {
-                    let _ = parcel.back.send(Ok(Answered { said, sent_at, acknowledged }));
+                    let answered = said.map(|said| Answered { said, sent_at, acknowledged });
+                    let _ = parcel.back.send(answered);
                 }
                 for names in orphans {
-                    let Said::Packed(names) = names else { continue };
+                    let Ok(Said::Packed(names)) = names else { continue };
                     let _ = self.orphans.send(names);
                 }
             }
@@ -220,13 +253,6 @@ fn bags(mut parcels: Vec<Parcel>) -> Vec<Vec<Parcel>> {
         }
     }
     bags
-}
-
-/// An error in the middle of a call may be the fault of one verb. All verbs
-/// may be sent again: they know their lease ids.
-fn is_of_one(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unexpected | ErrorKind::Invalid)
-        || error.to_string().contains("OOM")
 }
 
 fn request(bag: &[Parcel]) -> Request {
@@ -267,14 +293,32 @@ fn publish(shard: &Shard) -> &'static str {
     if shard.is_spread() { "SPUBLISH" } else { "PUBLISH" }
 }
 
-/// One for each verb, and the orphans if there are any.
-fn answers(value: Value, expected: usize) -> Result<Vec<Said>> {
+/// One for each verb, and the orphans if there are any. What is wrong with one
+/// says nothing of the others.
+fn answers(value: Value, desk: Desk, expected: usize) -> Result<Vec<Result<Said>>> {
     let Value::Array(values) = value else { return Err(garbled()) };
-    let answers = values.into_iter().map(said).collect::<Result<Vec<_>>>()?;
+    let read = if desk == Desk::Reading { said } else { served };
+    let answers: Vec<_> = values.into_iter().map(read).collect();
     if answers.len() >= expected { Ok(answers) } else { Err(garbled()) }
 }
 
-pub(super) fn said(value: Value) -> Result<Said> {
+/// Whether one of its verbs has failed.
+fn has_failure(reply: &Reply) -> bool {
+    let Value::Array(values) = &reply.value else { return false };
+    values.iter().any(|it| matches!(it, Value::BulkString(bytes) if bytes.starts_with(b"!")))
+}
+
+/// What a script says to one verb; with a `!` before it, why it failed.
+pub(super) fn served(value: Value) -> Result<Said> {
+    match &value {
+        Value::BulkString(bytes) if bytes.first() == Some(&b'!') => {
+            Err(link::failed(&String::from_utf8_lossy(&bytes[1..])))
+        }
+        _ => said(value),
+    }
+}
+
+fn said(value: Value) -> Result<Said> {
     match value {
         Value::BulkString(bytes) => Ok(Said::Packed(bytes)),
         Value::Nil => Ok(Said::Nothing),

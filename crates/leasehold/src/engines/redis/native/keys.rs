@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 
+use crate::mutant::{self, Mutant};
 use crate::name::{Name, Namespace};
 
 /// In a cluster a namespace is spread over this many slots, each with a fence
@@ -41,6 +42,14 @@ impl Ground {
         let shards = known.entry(space.clone()).or_insert_with(|| self.shards(space).into());
         let number = if self.spread { bucket(name.as_str()) } else { 0 };
         shards[usize::from(number)].clone()
+    }
+
+    /// Where a client is told of its grants: one channel for everything, but in a
+    /// cluster one in each slot, where alone it can be published.
+    pub(super) fn channel(&self, shard: &Shard, client: &str) -> Vec<u8> {
+        let apart = self.spread || mutant::lives(Mutant::ChannelPerNamespace);
+        let before = if apart { &shard.prefix } else { &self.prefix };
+        [before, "push:", client].concat().into_bytes()
     }
 
     /// All shards of a namespace.
@@ -125,9 +134,9 @@ impl Shard {
         format!("{}changes:{}", self.prefix, self.database).into_bytes()
     }
 
-    /// Where a client is told of its grants.
-    pub(super) fn channel<'a>(&'a self, client: &'a str) -> Key<'a> {
-        self.key("push:", client)
+    /// Any key of this shard begins with it, and is in the same slot.
+    pub(super) fn slot(&self) -> &[u8] {
+        self.prefix.as_bytes()
     }
 }
 

@@ -4,6 +4,7 @@
 //! pure core; grants come back on a channel of the client's own.
 
 mod bells;
+mod channels;
 mod courier;
 mod keys;
 mod look;
@@ -15,19 +16,20 @@ mod tests;
 mod verb;
 mod watching;
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
+use self::channels::Channels;
 use self::courier::{Courier, Desk, Keys, Orphans};
 use self::keys::{Ground, Shard};
 use self::verb::{Answered, News};
 use self::watching::Watchers;
 use super::checkup::Checkup;
 use super::link::{Link, Push};
+use super::renewals;
 use super::settings::{Settings, WakeBy};
 use super::waits::{SPIN, Waits};
 use crate::claim::{
@@ -41,6 +43,7 @@ use crate::engine::{
 };
 use crate::error::Result;
 use crate::home::Handle;
+use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
 /// How long a waiter goes without a look. The name may have come to somebody
@@ -59,8 +62,9 @@ struct Inner {
     bells: Bells,
     waits: Waits,
     watchers: Watchers,
-    /// Which channels are listened to.
-    heard: Mutex<HashSet<Vec<u8>>>,
+    channels: Channels,
+    /// Where tasks live.
+    home: Handle,
     /// Random: who knows it may write to our channel, but not guess a lease id.
     client: String,
     wake: WakeBy,
@@ -86,7 +90,8 @@ pub(super) async fn open(
         watchers: Watchers::default(),
         bells: Bells::default(),
         waits: Waits::default(),
-        heard: Mutex::default(),
+        channels: Channels::new(link.clone(), clock.clone()),
+        home: Handle::current(),
         client: format!("{:032x}", crate::claim::id::random_bits()),
         wake: settings.wake,
         checkup,
@@ -178,8 +183,8 @@ impl Inner {
 
     /// Listens before the first claim that could be told of anything.
     async fn channel(&self, shard: &Shard) -> Result<Vec<u8>> {
-        let channel = shard.channel(&self.client).to_vec();
-        if self.heard().contains(&channel) {
+        let channel = self.ground.channel(shard, &self.client);
+        if self.channels.is_heard(&channel) {
             return Ok(channel);
         }
         // Rare, and it takes a lot of room in the future of a claim.
@@ -193,15 +198,8 @@ impl Inner {
     }
 
     async fn listen_on(&self, channel: &[u8]) -> Result<()> {
-        if !self.heard().contains(channel) {
-            self.link.subscribe(channel).await?;
-            self.heard().insert(channel.to_vec());
-        }
-        Ok(())
-    }
-
-    fn heard(&self) -> MutexGuard<'_, HashSet<Vec<u8>>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.channels.tidy().await;
+        self.channels.listen(channel).await
     }
 
     async fn claim(&self, claim: &Claim) -> Result<Answered> {
@@ -240,7 +238,9 @@ impl Inner {
                 self.waits.place(id, String::new);
                 busy.recheck_in = Some(self.waits.in_vain(id, SPIN, left));
             }
-            Ok(Verdict::Busy(Busy { place: Some(_), recheck_in, .. })) => {
+            Ok(Verdict::Busy(Busy { place: Some(place), recheck_in, .. })) => {
+                place.floor = answered.floor()?;
+                self.bells.raise(id, place.floor);
                 *recheck_in = recheck_in.map(|recheck_in| recheck_in.min(LOOK));
             }
             Ok(Verdict::Granted(grant)) => {
@@ -274,10 +274,24 @@ impl Inner {
         }
     }
 
-    async fn renew(&self, refreshes: Vec<Refresh>) -> Vec<Renewal> {
+    async fn renew(self: Arc<Self>, refreshes: Vec<Refresh>) -> Vec<Renewal> {
+        if !self.link.is_cluster() || mutant::lives(Mutant::SlowestServer) {
+            return self.renew_all(refreshes).await;
+        }
+        let home = |refresh: &Refresh| {
+            let shard = self.shard(&refresh.ticket.name);
+            self.channels.is_heard(&self.ground.channel(&shard, &self.client));
+            self.link.home(shard.slot())
+        };
+        let renew = |part| Arc::clone(&self).renew_all(part);
+        renewals::by_server(&self.clock, refreshes, home, renew).await
+    }
+
+    async fn renew_all(self: Arc<Self>, refreshes: Vec<Refresh>) -> Vec<Renewal> {
+        let longest = self.profile.limits.ttl_max;
         let asked: Vec<_> = refreshes
             .iter()
-            .map(|refresh| self.ask(&refresh.ticket.name, verb::renew(refresh)))
+            .map(|refresh| self.ask(&refresh.ticket.name, verb::renew(refresh, longest)))
             .collect();
         let mut renewals = Vec::with_capacity(asked.len());
         for (refresh, asked) in refreshes.iter().zip(asked) {
@@ -291,7 +305,12 @@ impl Inner {
         if let Some(loss) = answered.evicted() {
             self.link.bus().publish(&Event::TicketLost(refresh.ticket.id, loss));
         }
-        Ok(answered.answer()?.into_renewal(answered.sent_at))
+        let mut renewal = answered.answer()?.into_renewal(answered.sent_at);
+        if let Renewal::Queued(place) = &mut renewal {
+            place.floor = answered.floor()?;
+            self.bells.raise(refresh.ticket.id, place.floor);
+        }
+        Ok(renewal)
     }
 
     async fn release(&self, ticket: Ticket, ending: Ending) -> Result<Released> {
@@ -331,7 +350,7 @@ impl Engine for Native {
 
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
         let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.renew(tickets).await })
+        Box::pin(inner.renew(tickets))
     }
 
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Commands, Connection};
 
-use super::courier::{STEP_ALONE, said};
+use super::courier::{STEP_ALONE, served};
 use super::keys::{Ground, Shard};
 use super::sheet;
 use super::verb::{self, Answered, News, Said};
@@ -15,6 +15,7 @@ use crate::clock::Moment;
 use crate::engine::state::{Answer, Effect, State, Verb, step};
 use crate::engine::{Eviction, RecordEvent, Target};
 use crate::engines::redis::server::Server;
+use crate::error::{ErrorKind, Outcome, Result};
 use crate::name::{Name, Namespace};
 
 /// In place of the server's clock: a time that the test sets.
@@ -112,6 +113,11 @@ impl Pair {
 
     /// What the script answers to verbs of one name each, in one call.
     fn call(&mut self, verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>) -> Vec<Said> {
+        self.answers(verbs).into_iter().map(Result::unwrap).collect()
+    }
+
+    /// The same, where some may fail.
+    fn answers(&mut self, verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>) -> Vec<Result<Said>> {
         let _: () = self.redis.set("clock", self.millis * 1000).unwrap();
         let mut call = self.script.prepare_invoke();
         call.key(self.shard.counter()).key(self.shard.index());
@@ -124,7 +130,7 @@ impl Pair {
             call.arg(verb);
         }
         let answers: Vec<redis::Value> = call.invoke(&mut self.redis).unwrap();
-        answers.into_iter().map(|answer| said(answer).unwrap()).collect()
+        answers.into_iter().map(served).collect()
     }
 
     /// What the script answers. News are pushed to a list instead of published.
@@ -161,6 +167,7 @@ impl Pair {
             }
             expected => same_answer(expected, &said.answer(ttl).unwrap(), &told),
         }
+        let said = self.same_floor(&expected, said, &told);
         same_news(&effects, &news);
         if matches!(expected, Answer::Granted { .. }) {
             let expected = self.record.clone().filter(|_| loads);
@@ -168,6 +175,14 @@ impl Pair {
         }
         self.same_record(change.as_ref(), &told);
         self.same_status();
+    }
+
+    /// Who waits is told of every number that was given out before.
+    fn same_floor(&self, expected: &Answer, said: Said, told: &str) -> Said {
+        let waits = matches!(expected, Answer::Busy { .. } | Answer::Queued { .. });
+        let answered = answered(said);
+        assert_eq!(answered.floor().unwrap(), if waits { self.fence } else { 0 }, "{told}");
+        answered.said
     }
 
     /// The record, and what watchers hear of it.
@@ -253,7 +268,7 @@ impl Pair {
 
     fn renew(&mut self, random: &mut fastrand::Rng, ticket: Ticket) {
         let (id, ttl) = (ticket.id, Duration::from_secs(random.u64(1..60)));
-        self.step(Verb::Renew { id, ttl }, verb::renew(&Refresh::new(ticket, ttl)));
+        self.step(Verb::Renew { id, ttl }, verb::renew(&Refresh::new(ticket, ttl), Duration::MAX));
     }
 
     fn release(&mut self, random: &mut fastrand::Rng, id: LeaseId) {
@@ -423,10 +438,48 @@ fn a_key_of_someone_else_is_not_overwritten() {
     let mut call = pair.script.prepare_invoke();
     call.key(pair.shard.counter()).key(pair.shard.index()).key(key).key(more);
     call.arg("RPUSH").arg(pair.shard.prefix()).arg("changes").arg(verb);
-    let said: redis::RedisResult<redis::Value> = call.invoke(&mut pair.redis);
-    assert!(said.unwrap_err().to_string().contains("WRONGTYPE"));
+    let said: Vec<redis::Value> = call.invoke(&mut pair.redis).unwrap();
+    let error = served(said[0].clone()).unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::Unknown), "{error}");
     let found: Vec<String> = pair.redis.lrange(key, 0, -1).unwrap();
     assert_eq!(found, ["theirs"]);
+}
+
+#[test]
+fn a_verb_that_fails_leaves_the_others_of_its_call_alone() {
+    let server = Server::start();
+    let mut pair = Pair::new(&server, 0);
+    let _: () = pair.redis.set(pair.shard.counter(), 2 * START * 1000).unwrap();
+    let names = ["a", "odd", "b"].map(|text| Name::new(&Namespace::default(), text).unwrap());
+    let _: () = pair.redis.rpush(pair.shard.summary("odd"), "theirs").unwrap();
+    let verbs = names.map(|name| (name, Vec::new(), exclusive(&pair, 1)));
+    let said = pair.answers(verbs.into());
+    let fence = |at: usize| match said[at].as_ref().unwrap() {
+        Said::Plain(fence) => *fence,
+        other => panic!("{other:?}"),
+    };
+    assert!(said[1].is_err());
+    let kept: u64 = pair.redis.get(pair.shard.counter()).unwrap();
+    assert!(fence(0) < fence(2) && fence(2) <= kept, "{said:?}, {kept}");
+}
+
+#[test]
+fn a_record_that_is_bound_again_is_noted_once() {
+    let server = Server::start();
+    let mut pair = Pair::new(&server, 0);
+    let (id, record) = (LeaseId::from_bits(1), pair.name.clone());
+    pair.ask_script(exclusive(&pair, 1), Vec::new());
+    let size = |pair: &mut Pair| {
+        pair.ask_script(verb::bind(id, &record), Vec::new());
+        pair.redis.strlen::<_, usize>(pair.shard.summary(record.as_str())).unwrap()
+    };
+    assert_eq!(size(&mut pair), size(&mut pair));
+}
+
+#[test]
+fn a_span_that_no_server_can_count_with_is_a_hundred_years() {
+    assert_eq!(verb::millis(Duration::MAX), verb::millis(Duration::from_hours(24 * 36_500)));
+    assert_eq!(verb::millis(Duration::from_nanos(1)), 1);
 }
 
 /// Verbs have two, three or five keys, and are served in two parts: each has to
@@ -518,7 +571,7 @@ fn a_claim_that_a_record_would_do_for_is_listed_once_it_is_renewed() {
     let server = Server::start();
     let mut pair = Pair::new(&server, 0);
     let ticket = ticket(&pair, 1);
-    let renewal = verb::renew(&Refresh::new(ticket, Duration::from_secs(30)));
+    let renewal = verb::renew(&Refresh::new(ticket, Duration::from_secs(30)), Duration::MAX);
     let listed = |pair: &mut Pair| pair.redis.zcard::<_, u64>(pair.shard.index()).unwrap();
     let claim = (pair.name.clone(), vec![pair.record_key()], record_or_lease(&pair, 1));
     pair.call(vec![claim]);

@@ -9,6 +9,7 @@ use crate::clock::Moment;
 use crate::engine::state::Answer;
 use crate::engine::{Eviction, Held, Last, Loss, Queued, Status, Target};
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutant::{self, Mutant};
 use crate::name::{Name, Namespace};
 
 /// Asks for a lease. A grant that comes later is told on `channel`, unless the
@@ -58,8 +59,10 @@ pub(super) fn acquire(claim: &Claim, channel: &[u8], asks: bool) -> Vec<u8> {
         .done()
 }
 
-pub(super) fn renew(refresh: &Refresh) -> Vec<u8> {
-    Packer::plain(b'R').raw(&id(refresh.ticket.id)).eight(millis(refresh.ttl)).done()
+/// For as long as it says, but no longer than a lease may be.
+pub(super) fn renew(refresh: &Refresh, longest: Duration) -> Vec<u8> {
+    let ttl = millis(refresh.ttl.min(longest));
+    Packer::plain(b'R').raw(&id(refresh.ticket.id)).eight(ttl).done()
 }
 
 /// Ends a lease; what is stored with it has to be of the same shard.
@@ -151,9 +154,17 @@ pub(super) fn names(packed: &[u8]) -> Result<Vec<Name>> {
     Item::unpack(packed)?.array()?.map(|item| name(&item.text()?)).collect()
 }
 
-/// Rounded up: nobody gets less than was asked for.
+/// A hundred years, in milliseconds: what no server outlives, and every number of
+/// a script has room for.
+const FOR_EVER: u64 = 100 * 365 * 24 * 60 * 60 * 1000;
+
+/// Rounded up: nobody gets less than was asked for, up to [`FOR_EVER`].
 pub(super) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    if mutant::lives(Mutant::EndlessSpans) {
+        return u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+    }
+    let millis = span.as_nanos().div_ceil(1_000_000);
+    u64::try_from(millis).map_or(FOR_EVER, |millis| millis.min(FOR_EVER))
 }
 
 fn numbers(mode: Mode) -> (u64, u64, u64) {
@@ -344,6 +355,18 @@ impl Answered {
     /// To a verb that asks for no time.
     pub(super) fn answer(&self) -> Result<Answer> {
         self.said.answer(Duration::ZERO)
+    }
+
+    /// To a claim or a renewal that waits: the largest fence that was not granted
+    /// to the place it has now.
+    pub(super) fn floor(&self) -> Result<u64> {
+        let Said::Packed(packed) = &self.said else { return Ok(0) };
+        let mut items = Item::unpack(packed)?.array()?;
+        match items.number()? {
+            2 => items.nth(3).map_or_else(|| Err(garbled()), Item::number),
+            5 => items.nth(1).map_or_else(|| Err(garbled()), Item::number),
+            _ => Ok(0),
+        }
     }
 
     /// Who took the lease away and why, if it was and nothing came since.

@@ -11,6 +11,7 @@ use super::{Inner, Shard};
 use crate::clock::{Moment, wall_micros};
 use crate::engine::{RecordEvent, RecordEvents, Scope};
 use crate::engines::feed::Feed;
+use crate::engines::redis::link::Request;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -62,8 +63,12 @@ impl Watchers {
         feed
     }
 
-    fn remove(&self, feed: &Arc<Feed>) {
-        self.crowd().feeds.retain(|(_, other)| !Arc::ptr_eq(other, feed));
+    fn remove(&self, feed: &Arc<Feed>, space: &Namespace) {
+        let mut crowd = self.crowd();
+        crowd.feeds.retain(|(_, other)| !Arc::ptr_eq(other, feed));
+        if crowd.feeds.iter().all(|(scope, _)| scope.namespace() != space) {
+            crowd.channels.retain(|_, other| other != space);
+        }
     }
 }
 
@@ -75,10 +80,40 @@ impl Crowd {
     }
 }
 
+/// The channels that one watcher needs, until it goes.
+#[derive(Debug)]
+struct Stay {
+    engine: Arc<Inner>,
+    channels: Vec<Vec<u8>>,
+}
+
+impl Stay {
+    async fn on(engine: &Arc<Inner>, channels: &[Vec<u8>]) -> Result<Self> {
+        let mut stay = Self { engine: Arc::clone(engine), channels: Vec::new() };
+        for channel in channels {
+            engine.channels.stay(channel).await?;
+            stay.channels.push(channel.clone());
+        }
+        Ok(stay)
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        let (engine, channels) = (Arc::clone(&self.engine), std::mem::take(&mut self.channels));
+        self.engine.home.spawn(async move {
+            for channel in channels {
+                engine.channels.leave(&channel).await;
+            }
+        });
+    }
+}
+
 /// One watcher.
 #[derive(Debug)]
 pub(super) struct Watching {
     engine: Arc<Inner>,
+    _stay: Stay,
     feed: Arc<Feed>,
     shards: Vec<Shard>,
     space: Namespace,
@@ -90,14 +125,12 @@ impl Watching {
         let space = scope.namespace().clone();
         let shards = engine.ground.shards(&space);
         let channels: Vec<_> = shards.iter().map(Shard::changes).collect();
-        for channel in &channels {
-            engine.listen_on(channel).await?;
-        }
+        let stay = Stay::on(&engine, &channels).await?;
         // What ended before is not news to this watcher.
         look(&engine, &shards, &space).await?;
         let feed = engine.watchers.add(scope, channels);
         let look_at = engine.clock.now().after(LOOK);
-        Ok(Self { engine, feed, shards, space, look_at })
+        Ok(Self { engine, _stay: stay, feed, shards, space, look_at })
     }
 
     async fn wait(&mut self) -> Option<RecordEvent> {
@@ -118,14 +151,25 @@ impl Watching {
     }
 }
 
-/// Ends what is due; those who watch are told by the script that ends it.
+/// Ends what is due; those who watch are told by the script that ends it. A
+/// server that is away keeps nobody from looking at the others.
 async fn look(engine: &Inner, shards: &[Shard], space: &Namespace) -> Result<()> {
-    for shard in shards {
-        // Only a hint: what is due is decided by the server.
-        let due = sheet::due(shard.lapses().to_vec(), wall_micros() / 1000);
-        for text in texts(engine.link.command(due).await?)? {
-            engine.end_if_due(&Name::new(space, text)?).await?;
-        }
+    // Only a hint: what is due is decided by the server.
+    let due = |shard: &Shard| sheet::due(shard.lapses().to_vec(), wall_micros() / 1000);
+    let asked = shards.iter().map(|shard| Request::Command(due(shard))).collect();
+    let mut outcome = Ok(());
+    for reply in engine.link.asks(asked).await {
+        outcome = match reply {
+            Ok(reply) => end_all(engine, space, reply.value).await.and(outcome),
+            Err(error) => Err(error),
+        };
+    }
+    outcome
+}
+
+async fn end_all(engine: &Inner, space: &Namespace, due: redis::Value) -> Result<()> {
+    for text in texts(due)? {
+        engine.end_if_due(&Name::new(space, text)?).await?;
     }
     Ok(())
 }
@@ -138,6 +182,6 @@ impl RecordEvents for Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.engine.watchers.remove(&self.feed);
+        self.engine.watchers.remove(&self.feed, &self.space);
     }
 }

@@ -1,6 +1,6 @@
 //! The names of Redisson's keys and channels.
 
-use super::super::card::beside;
+use super::super::card::{beside, ours};
 use super::super::layout::Kind;
 use crate::claim::{Mode, Ticket};
 
@@ -49,7 +49,7 @@ impl Keys {
 
     /// The lock, and our two keys beside it.
     fn common(&self) -> [Vec<u8>; 3] {
-        let ours = |suffix| beside(&self.0, suffix);
+        let ours = |what| ours(&self.0, what);
         [self.0.clone().into(), ours("leasehold"), ours("leasehold:waiting")]
     }
 

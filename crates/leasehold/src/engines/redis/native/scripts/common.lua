@@ -1,7 +1,7 @@
 -- What the scripts of leases and of records share: numbers that only grow, and
 -- records.
 
-local COUNTER, PUBLISH = KEYS[1], ARGV[1]
+local PUBLISH = ARGV[1]
 
 local max, min = math.max, math.min
 local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
@@ -17,9 +17,16 @@ local function draw()
   return count
 end
 
--- If anything was drawn.
-local function keep_count()
-  if count > before and count >= micros then redis.call('SET', COUNTER, text(count)) end
+-- What came of one verb. What goes wrong with it is its own matter: the other
+-- verbs of the call are served all the same, and none is ever sent twice. A
+-- server that takes no writes says so at the first of them, to the whole call.
+local function outcome(done, answer)
+  if done then return answer end
+  local why = tostring(type(answer) == 'table' and answer.err or answer)
+  for _, word in ipairs({ 'READONLY', 'MISCONF', 'NOREPLICAS' }) do
+    if string.find(why, word, 1, true) then return nil, string.match(why, word .. '[^\r\n]*') end
+  end
+  return '!' .. why
 end
 
 -- Writes a value, and tells those who watch.

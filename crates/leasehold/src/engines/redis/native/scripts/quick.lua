@@ -11,7 +11,8 @@
 -- release of one for whom nobody waits. They come and are stored as plain
 -- bytes, and are served here: what they look at is read in one go, and what
 -- they need is neither unpacked nor counted twice. A call of one such verb is
--- over sooner than the functions of the rest could be made.
+-- over sooner than the functions of the rest could be made. What the server
+-- refuses here goes the long way, where it can be said why.
 --
 --   claim    'A' ttl delay id  and the rest, packed
 --   name     'P' expires fence since ttl delay id  and the rest, packed
@@ -26,7 +27,7 @@
 -- other verbs are a byte that says how many keys they have, and a packed array.
 
 local KEYS, ARGV = KEYS, ARGV
-local call, sub, byte, max = redis.call, string.sub, string.byte, math.max
+local call, try, sub, byte, max = redis.call, redis.pcall, string.sub, string.byte, math.max
 local bytes, numbers = struct.pack, struct.unpack
 local A, F, L, P, Q, R, S, U = 65, 70, 76, 80, 81, 82, 83, 85
 local LINGER = 60000
@@ -60,7 +61,12 @@ local count = max(before, micros - 1)
 local known, ended, entered, left = {}, {}, {}, {}
 local FROM, longest = ARGV[2] + 1, 0
 
+-- The number comes first: what was granted keeps it, whatever fails after.
 local function settle()
+  if count > before and count >= micros then
+    call('SET', KEYS[1], string.format('%.0f', count))
+    before = count
+  end
   if #ended > 0 then call('DEL', unpack(ended)) end
   if #left > 0 then call('ZREM', KEYS[2], unpack(left)) end
   if #entered > 0 then
@@ -106,7 +112,8 @@ for at = 4, #ARGV do
         count = count + 1
         name = (kind == F and 'Q' or 'P') .. expires .. bytes('>I8', count) .. since .. sub(verb, 18)
         -- What is not ours, and no text, was not seen; it is not overwritten.
-        if call('SET', summary, name, 'NX', 'PX', lasts) then
+        local said = try('SET', summary, name, 'NX', 'PX', lasts)
+        if said and said.ok then
           known[summary] = name
           if kind ~= F then entered[#entered + 1], entered[#entered + 2] = '0', sub(summary, FROM) end
           answer = record and cmsgpack.pack({ 1, count, ttl, 0, record }) or count
@@ -123,11 +130,13 @@ for at = 4, #ARGV do
           till, term = max(till, now + more), max(term, more)
           local most = till - now + delay + max(2 * term, LINGER)
           name = 'P' .. bytes('>I8I8I8I8', till, fence, from, term) .. sub(name, 34)
-          call('SET', summary, name, 'PX', most)
-          known[summary], longest = name, max(longest, most)
-          entered[#entered + 1], entered[#entered + 2] = '0', sub(summary, FROM)
-          answer = cmsgpack.pack({ 4, till - now })
+          if try('SET', summary, name, 'PX', most).ok then
+            known[summary], longest = name, max(longest, most)
+            entered[#entered + 1], entered[#entered + 2] = '0', sub(summary, FROM)
+            answer = cmsgpack.pack({ 4, till - now })
+          end
         else
+          local stored = true
           if kind == S then
             -- As text, which a number would become anew for each.
             if span ~= sub(verb, 18, 25) then
@@ -136,11 +145,13 @@ for at = 4, #ARGV do
             end
             count = count + 1
             local packed = '\148\207' .. bytes('>I8', count) .. sub(verb, 26) .. '\194\194'
-            call('SET', KEYS[next_key + 2], packed, 'PX', spans)
-            known[KEYS[next_key + 2]] = packed
+            stored = try('SET', KEYS[next_key + 2], packed, 'PX', spans).ok
+            if stored then known[KEYS[next_key + 2]] = packed end
           end
-          known[summary], ended[#ended + 1], answer = false, summary, 0
-          if form == P then left[#left + 1] = sub(summary, FROM) end
+          if stored then
+            known[summary], ended[#ended + 1], answer = false, summary, 0
+            if form == P then left[#left + 1] = sub(summary, FROM) end
+          end
         end
       end
     end
@@ -156,8 +167,5 @@ for at = 4, #ARGV do
 end
 settle()
 
-if not rest then
-  if count > before and count >= micros then call('SET', KEYS[1], string.format('%.0f', count)) end
-  return answers
-end
+if not rest then return answers end
 

@@ -95,11 +95,17 @@ verbs['w'] = function(verb)
   return { STORED, 0 }
 end
 
+local function serve(text)
+  local verb = unpacked(text)
+  return pack(verbs[verb[1]](verb))
+end
+
 local answers = {}
 for at = 3, #ARGV do
-  local verb = unpacked(ARGV[at])
   key = KEYS[at + 1]
-  answers[at - 2] = pack(verbs[verb[1]](verb))
+  local answer, refused = outcome(pcall(serve, ARGV[at]))
+  if refused then return { err = refused } end
+  answers[at - 2] = answer
 end
-keep_count()
+if count > before and count >= micros then redis.call('SET', KEYS[1], text(count)) end
 return answers

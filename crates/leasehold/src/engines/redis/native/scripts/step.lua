@@ -1,7 +1,8 @@
 -- What one name goes through; the rules are those of engine/state.rs, and a
 -- test takes both through the same steps.
 
-local INDEX, listed = KEYS[2], {}
+-- Which names are in use from now on, and which are not.
+local listed = {}
 
 -- What concerns all names of the shard, once for the whole call.
 local function keep_index()
@@ -312,11 +313,14 @@ end
 
 -- Whoever is not the head has nothing to look for before the head had its
 -- chance.
+-- The last number says that what was granted up to it was not granted to this
+-- place: the news of it may still be on their way.
 local function busy(seat, placed)
   local first, look = head(), opens_at(seat)
   if first and first[ID] ~= seat[ID] then look = max(look, first[EXPIRES]) end
   local oldest = eldest()
-  return { BUSY, max(look - now, 0), placed and placed[EXPIRES] - now or -1, oldest and shown(oldest) or false }
+  local left = placed and placed[EXPIRES] - now or -1
+  return { BUSY, max(look - now, 0), left, oldest and shown(oldest) or false, count }
 end
 
 local function kind(mode)
@@ -404,7 +408,7 @@ verbs['r'] = function(verb)
   extend(seat, verb[3])
   put('w', seat)
   keep(seat)
-  return { QUEUED, seat[EXPIRES] - now }
+  return { QUEUED, seat[EXPIRES] - now, count }
 end
 
 -- { 'u', id, keep_closed, cut_off, record (or false), value (or false), ttl,
@@ -445,13 +449,22 @@ verbs['c'] = function(verb)
   return { HELD, seat[EXPIRES] - now }
 end
 
+local function is_among(names, name)
+  for _, one in ipairs(names) do
+    if one == name then return true end
+  end
+  return false
+end
+
 -- { 'b', id, record }: the record goes when the lease ends, however it ends.
 verbs['b'] = function(verb)
   local seat = holder(verb[2])
   if not seat then return { GONE } end
   seat[BOUND] = seat[BOUND] or {}
-  seat[BOUND][#seat[BOUND] + 1] = verb[3]
-  store_holder(seat)
+  if not is_among(seat[BOUND], verb[3]) then
+    seat[BOUND][#seat[BOUND] + 1] = verb[3]
+    store_holder(seat)
+  end
   return { HELD, seat[EXPIRES] - now }
 end
 
@@ -503,13 +516,18 @@ local function step(verb)
   return pack(answer)
 end
 
-for at = 1, #rest, 2 do
-  next_key = rest[at + 1]
+local function take(text)
   open()
-  answers[rest[at] - 3] = step(asked(ARGV[rest[at]]))
+  return step(asked(text))
 end
 
-keep_count()
+for at = 1, #rest, 2 do
+  next_key = rest[at + 1]
+  local answer, refused = outcome(pcall(take, ARGV[rest[at]]))
+  if refused then return { err = refused } end
+  answers[rest[at] - 3] = answer
+end
+
 keep_index()
 
 -- Records whose lease has ended come last, for the client to clear away: their
