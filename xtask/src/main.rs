@@ -7,6 +7,7 @@ mod check;
 mod interop;
 mod need;
 mod program;
+mod sim;
 mod test;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,12 @@ const CHORES: [Chore; 7] = [
         name: "check",
         help: "format, lints with each feature alone, docs, examples: all but the tests",
         run: check::run,
+    },
+    Chore {
+        name: "sim",
+        help: "look for broken promises in simulated clients, servers and networks:\n           \
+               [--minutes M] [--stage S] [--seed N] [--mutants] [FILE]",
+        run: sim::run,
     },
     Chore {
         name: "interop",

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use crate::program::{self, Ran};
-use crate::{Done, cargo, need};
+use crate::{Done, cargo, need, sim};
 
 /// Every engine whose tests can be chosen.
 const ENGINES: [&str; 7] = ["memory", "sqlite", "postgres", "mysql", "redis", "etcd", "zookeeper"];
@@ -73,6 +73,9 @@ fn run_tests(engines: &[String]) -> Result<(Tally, bool), String> {
     let output = documented.stderr(Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cargo cannot be run: {error}"))?;
     show(&Ran { name: "examples of the documentation".into(), output }, &counted);
+    if engines.is_empty() {
+        sim::test()?.iter().for_each(|ran| show(ran, &counted));
+    }
     counted.into_inner().map_err(|_| "a lane died".to_owned())
 }
 

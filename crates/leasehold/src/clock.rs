@@ -14,6 +14,9 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+#[cfg(leasehold_sim)]
+pub(crate) use crate::sim::wall_micros;
+
 /// The longest nap before the clock is read again. Timers of the runtime stand
 /// still during suspend, so a long sleep would end late by the time slept.
 const NAP: Duration = Duration::from_millis(500);
@@ -130,18 +133,24 @@ impl From<TestClock> for Clock {
     }
 }
 
+#[cfg(leasehold_sim)]
+fn since_boot() -> Moment {
+    Moment(crate::sim::nanos())
+}
+
+#[cfg(not(leasehold_sim))]
 fn since_boot() -> Moment {
     let t = rustix::time::clock_gettime(boot_clock());
     Moment(t.tv_sec.unsigned_abs() * 1_000_000_000 + t.tv_nsec.unsigned_abs())
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(leasehold_sim)))]
 const fn boot_clock() -> rustix::time::ClockId {
     rustix::time::ClockId::Boottime
 }
 
 /// Elsewhere the monotonic clock has to do; on macOS it counts suspend too.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", leasehold_sim)))]
 const fn boot_clock() -> rustix::time::ClockId {
     rustix::time::ClockId::Monotonic
 }
@@ -153,7 +162,10 @@ async fn sleep_in_naps(moment: Moment) {
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(NAP)).await;
+        let nap = left.min(NAP);
+        #[cfg(leasehold_sim)]
+        let nap = crate::sim::nap(nap);
+        tokio::time::sleep(nap).await;
     }
 }
 
@@ -166,6 +178,7 @@ pub(crate) fn block_for(span: Duration) {
 
 /// Microseconds since 1970 by the wall clock: for fences that must not go back
 /// over a change of engine, and for showing dates; never for deadlines.
+#[cfg(not(leasehold_sim))]
 pub(crate) fn wall_micros() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     t.tv_sec.unsigned_abs() * 1_000_000 + t.tv_nsec.unsigned_abs() / 1_000

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::claim::{Ending, Released, Store};
@@ -15,6 +14,7 @@ use crate::engine::{BoxFuture, Engine, Loss};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
 use crate::hold::{Before, Hold};
+use crate::home::Handle;
 use crate::losses::Losses;
 use crate::observe::Observer;
 use crate::owners::Owners;

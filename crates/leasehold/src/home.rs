@@ -4,15 +4,23 @@
 //! loses nothing, a `Drop` needs no runtime around it, and a future that is
 //! dropped half way can be finished by someone else.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
+#[cfg(not(leasehold_sim))]
+use std::sync::{Mutex, PoisonError, Weak};
 
-use tokio::runtime::{Builder, Handle};
+#[cfg(not(leasehold_sim))]
+use tokio::runtime::Builder;
+use tokio::runtime::{self, EnterGuard};
 use tokio::sync::oneshot;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::claim;
-use crate::error::{Error, ErrorKind, Result};
+#[cfg(not(leasehold_sim))]
+use crate::error::ErrorKind;
+use crate::error::{Error, Result};
 
 /// The home of this process, as long as some client uses it.
+#[cfg(not(leasehold_sim))]
 static CURRENT: Mutex<Weak<Home>> = Mutex::new(Weak::new());
 
 /// A running home; it ends when the last client lets go of it.
@@ -26,6 +34,7 @@ pub(crate) struct Home {
 
 impl Home {
     /// The home of this process, started if there is none.
+    #[cfg(not(leasehold_sim))]
     pub(crate) fn find() -> Result<Arc<Self>> {
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(home) = current.upgrade()
@@ -36,6 +45,16 @@ impl Home {
         let home = Arc::new(Self::start()?);
         *current = Arc::downgrade(&home);
         Ok(home)
+    }
+
+    /// In a simulation every client has a home of its own, and all share the
+    /// thread.
+    #[cfg(leasehold_sim)]
+    pub(crate) fn find() -> Result<Arc<Self>> {
+        claim::id::new_process();
+        let (alive, _) = oneshot::channel();
+        let (pid, handle) = (std::process::id(), Handle::current());
+        Ok(Arc::new(Self { pid, handle, _alive: alive }))
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -59,10 +78,11 @@ impl Home {
         self.pid == std::process::id()
     }
 
+    #[cfg(not(leasehold_sim))]
     fn start() -> Result<Self> {
         claim::id::new_process();
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let handle = runtime.handle().clone();
+        let handle = Handle(runtime.handle().clone());
         let (alive, ended) = oneshot::channel::<()>();
         let live = move || {
             // An error means that the last client has gone: the normal end.
@@ -74,11 +94,47 @@ impl Home {
     }
 }
 
+/// The way to home: every task of the library begins here.
+#[derive(Clone, Debug)]
+pub(crate) struct Handle(runtime::Handle);
+
+impl Handle {
+    /// The home that polls this task.
+    pub(crate) fn current() -> Self {
+        Self(runtime::Handle::current())
+    }
+
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.0.enter()
+    }
+
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        #[cfg(leasehold_sim)]
+        let task = crate::sim::gated(task);
+        self.0.spawn(task)
+    }
+
+    /// Starts a task that ends with `set`.
+    pub(crate) fn spawn_in<T: Send + 'static>(
+        &self,
+        set: &mut JoinSet<T>,
+        task: impl Future<Output = T> + Send + 'static,
+    ) {
+        #[cfg(leasehold_sim)]
+        let task = crate::sim::gated(task);
+        set.spawn_on(task, &self.0);
+    }
+}
+
+#[cfg(not(leasehold_sim))]
 fn no_thread(cause: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, "cannot start the library's thread").caused_by(cause)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(leasehold_sim)))]
 mod tests {
     use super::*;
 

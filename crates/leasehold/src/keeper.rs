@@ -19,6 +19,7 @@ use crate::mutant::{self, Mutant};
 pub(crate) async fn run(core: Arc<Core>) {
     while let Some(next) = core.schedule.sleep_until() {
         tokio::select! {
+            biased;
             () = core.clock.sleep_until(next) => {}
             () = core.schedule.alarmed() => continue,
         }

@@ -37,6 +37,8 @@ mod owners;
 mod parcel;
 mod recipes;
 mod schedule;
+#[cfg(leasehold_sim)]
+pub mod sim;
 pub mod sql;
 mod url;
 
@@ -52,6 +54,8 @@ pub use hold::Standing;
 pub use layers::retry::Retry;
 pub use locks::Locks;
 pub use name::{NAME_MAX, NAMESPACE_MAX, Name, Namespace};
+#[cfg(all(leasehold_sim, feature = "quorum"))]
+pub use open::staged;
 pub use open::{Opening, open};
 pub use recipes::all::{All, Guards, LockAll};
 pub use recipes::asker::Lock;

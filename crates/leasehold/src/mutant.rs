@@ -3,9 +3,21 @@
 //! Outside of the simulator (`--cfg leasehold_sim`) none lives, and the compiler
 //! leaves nothing of the question.
 
-/// A fault that the library once had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $mutant:ident,)*) => {
+        /// A fault that the library once had.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Mutant { $($(#[$doc])* $mutant,)* }
+
+        #[cfg(leasehold_sim)]
+        impl Mutant {
+            /// Every fault that can be put back.
+            pub const ALL: &'static [Self] = &[$(Self::$mutant,)*];
+        }
+    };
+}
+
+mutants! {
     /// A pushed grant is believed although the ticket has a later place.
     StaleHandOver,
     /// A deadline grows with a confirmation and never shrinks (C3, S2).

@@ -3,10 +3,14 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+#[cfg(not(leasehold_sim))]
+use std::hash::RandomState;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
 use crate::error::{Error, Result};
+#[cfg(leasehold_sim)]
+use crate::sim::RandomState;
 
 /// The longest name in bytes; every engine can store it.
 pub const NAME_MAX: usize = 255;
@@ -68,7 +72,7 @@ impl Name {
 
 /// Keyed by chance, so that nobody can choose names that meet in a table.
 fn hash_of(namespace: &Namespace, text: &str) -> u64 {
-    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::default);
     HASHER.hash_one((namespace.as_str(), text))
 }
 

@@ -1,5 +1,8 @@
 //! From a URL to an engine.
 
+#[cfg(all(leasehold_sim, feature = "quorum"))]
+pub mod staged;
+
 use std::sync::Arc;
 
 use crate::clock::Clock;

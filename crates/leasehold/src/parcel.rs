@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use tokio::runtime::Handle;
-
 use self::staying::{Seat, Stay};
 use crate::engine::BoxFuture;
+use crate::home::Handle;
 
 pub(crate) struct Parcel<T> {
     inner: Mutex<Inner<T>>,

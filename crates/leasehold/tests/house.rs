@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// The rooms from the ground up. A room may use those of lower floors only.
 const FLOORS: &[&[&str]] = &[
-    &["error"],
+    &["error", "sim"],
     &["name", "clock", "hex", "mutant"],
     &["claim"],
-    &["engine"],
+    &["engine", "home"],
     &["url", "connection"],
     &["fence", "sql"],
     &["engines", "layers"],
-    &["hold", "gate", "parcel", "home"],
+    &["hold", "gate", "parcel"],
     &["schedule", "owners", "losses", "observe"],
     &["core"],
     &["keeper", "acquire"],
@@ -106,6 +106,20 @@ async fn every_engine_has_its_page_and_its_feature() {
         );
     }
     assert!(engines >= 2, "the list of engines was not understood: {error}");
+}
+
+/// A simulation knows whose task it is only if it begins at home.
+#[test]
+fn tasks_begin_at_home() {
+    let src = root().join("crates/leasehold/src");
+    let ours = |file: &PathBuf| !file.components().any(|part| part.as_os_str() == "tests");
+    for file in sources(&src).into_iter().filter(ours) {
+        let text = fs::read_to_string(&file).expect("text");
+        let code = text.split("#[cfg(test)]").next().expect("a part");
+        let apart = ["home.rs", "call.rs"].iter().any(|known| file.ends_with(known));
+        let handle = code.contains("tokio::runtime") && !apart && !file.ends_with("tests.rs");
+        assert!(!handle, "{} must start tasks by home::Handle", file.display());
+    }
 }
 
 #[test]

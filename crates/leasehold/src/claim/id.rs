@@ -1,8 +1,12 @@
 //! Lease ids: the secrets of leases, and where their bits come from.
 
+#[cfg(not(leasehold_sim))]
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+#[cfg(leasehold_sim)]
+pub(crate) use crate::sim::random_bits;
 
 /// The secret of a lease: 128 random bits, chosen by the client before it asks.
 ///
@@ -84,6 +88,7 @@ pub(super) fn process() -> u32 {
 
 /// 128 bits from the system's generator, fetched many at a time: ids are
 /// secrets, but a system call for each would cost more than the lock itself.
+#[cfg(not(leasehold_sim))]
 pub(crate) fn random_bits() -> u128 {
     const AT_ONCE: usize = 256;
     thread_local! {
@@ -98,6 +103,7 @@ pub(crate) fn random_bits() -> u128 {
     })
 }
 
+#[cfg(not(leasehold_sim))]
 fn fresh_bits(count: usize) -> Vec<u128> {
     let mut bytes = vec![0; count * 16];
     getrandom::fill(&mut bytes).expect("the operating system gives no random numbers");

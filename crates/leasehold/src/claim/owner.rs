@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+#[cfg(not(leasehold_sim))]
+use std::sync::OnceLock;
 
 use super::id::{process, random_bits};
 
@@ -51,11 +53,17 @@ impl Owner {
     }
 
     /// A new identity, labelled with host, process and thread.
+    #[cfg(not(leasehold_sim))]
     pub(crate) fn of_this_thread() -> Self {
         match std::thread::current().name() {
             Some(thread) => Self::new(format!("{}/{thread}", process_label())),
             None => Self::new(process_label()),
         }
+    }
+
+    #[cfg(leasehold_sim)]
+    pub(crate) fn of_this_thread() -> Self {
+        Self::new(crate::sim::label())
     }
 
     /// The identity of the thread that asks, as long as it lives: random, because
@@ -94,6 +102,7 @@ impl fmt::Debug for Owner {
 }
 
 /// `host:process` of this process.
+#[cfg(not(leasehold_sim))]
 fn process_label() -> &'static str {
     static LABEL: OnceLock<String> = OnceLock::new();
     LABEL.get_or_init(|| {

@@ -26,6 +26,9 @@ mod zookeeper;
 pub use lifeline::lifelines;
 pub use schema::schema;
 
+#[cfg(all(leasehold_sim, feature = "quorum"))]
+pub(crate) use quorum::over;
+
 use std::sync::Arc;
 
 use crate::clock::Clock;

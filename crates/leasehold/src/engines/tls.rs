@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper", feature = "etcd"))]
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper", feature = "etcd"))]
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
@@ -82,11 +82,11 @@ fn introduce(
 
 #[cfg(any(feature = "redis", feature = "postgres", feature = "zookeeper", feature = "etcd"))]
 /// Greets the server. Its certificate must name `host`.
-pub(in crate::engines) async fn wrap(
+pub(in crate::engines) async fn wrap<S: AsyncRead + AsyncWrite + Unpin>(
     config: Arc<ClientConfig>,
     host: &str,
-    stream: TcpStream,
-) -> std::io::Result<TlsStream<TcpStream>> {
+    stream: S,
+) -> std::io::Result<TlsStream<S>> {
     let name =
         rustls::pki_types::ServerName::try_from(host.to_owned()).map_err(std::io::Error::other)?;
     TlsConnector::from(config).connect(name, stream).await

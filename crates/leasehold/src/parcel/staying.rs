@@ -1,11 +1,12 @@
 //! Tasks that were left with the user's future, and whether it takes care.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Weak;
+#[cfg(not(leasehold_sim))]
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use crate::clock::{Clock, Moment};
+use crate::home::Handle;
 
 /// How long a task may be left alone before home takes it over.
 const PATIENCE: Duration = Duration::from_millis(25);
@@ -17,8 +18,10 @@ pub(super) trait Stay: Send + Sync {
 }
 
 /// One for each task that is not at home, all homes together.
+#[cfg(not(leasehold_sim))]
 static ROOM: Mutex<Room> = Mutex::new(Room { seats: Vec::new(), free: Vec::new(), watched: false });
 
+#[derive(Default)]
 struct Room {
     seats: Vec<Option<Stayer>>,
     free: Vec<usize>,
@@ -38,16 +41,9 @@ pub(super) struct Seat(usize);
 impl Seat {
     pub(super) fn take(task: Weak<dyn Stay>, home: &Handle) -> Self {
         let stayer = Stayer { since: Clock::System.now(), task, home: home.clone() };
-        let mut room = room();
-        let at = room.free.pop().unwrap_or_else(|| {
-            room.seats.push(None);
-            room.seats.len() - 1
-        });
-        room.seats[at] = Some(stayer);
-        if !room.watched {
-            room.watched = true;
-            let watch = Watch { is_done: false };
-            drop(home.spawn(watch.keep()));
+        let (at, watched) = in_room(|room: &mut Room| room.seat(stayer));
+        if !watched {
+            drop(home.spawn(Watch { is_done: false }.keep()));
         }
         Self(at)
     }
@@ -55,17 +51,44 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut room = room();
         // Its task is dropped without the lock: it may be the last to know it.
-        let stayer = room.seats[self.0].take();
-        room.free.push(self.0);
-        drop(room);
-        drop(stayer);
+        drop(in_room(|room: &mut Room| {
+            room.free.push(self.0);
+            room.seats[self.0].take()
+        }));
     }
 }
 
-fn room() -> MutexGuard<'static, Room> {
-    ROOM.lock().unwrap_or_else(PoisonError::into_inner)
+impl Room {
+    /// Where it sits, and whether somebody looks after it already.
+    fn seat(&mut self, stayer: Stayer) -> (usize, bool) {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.seats.push(None);
+            self.seats.len() - 1
+        });
+        self.seats[at] = Some(stayer);
+        (at, std::mem::replace(&mut self.watched, true))
+    }
+
+    /// Those who have been here for too long; whether nobody is left.
+    fn left_alone(&mut self, now: Moment) -> (Vec<(Weak<dyn Stay>, Handle)>, bool) {
+        let all = self.seats.iter().flatten();
+        let old = all.filter(|stayer| now.since(stayer.since) >= PATIENCE);
+        let old = old.map(|stayer| (Weak::clone(&stayer.task), stayer.home.clone())).collect();
+        let is_empty = self.seats.len() == self.free.len();
+        self.watched = !is_empty;
+        (old, is_empty)
+    }
+}
+
+#[cfg(leasehold_sim)]
+fn in_room<T>(work: impl FnOnce(&mut Room) -> T) -> T {
+    crate::sim::with_static(work)
+}
+
+#[cfg(not(leasehold_sim))]
+fn in_room<T>(work: impl FnOnce(&mut Room) -> T) -> T {
+    work(&mut ROOM.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Looks after the room until nobody is in it.
@@ -87,12 +110,8 @@ impl Watch {
     /// Those who have been here for too long.
     fn left_alone(&mut self) -> Vec<(Weak<dyn Stay>, Handle)> {
         let now = Clock::System.now();
-        let mut room = room();
-        let all = room.seats.iter().flatten();
-        let old = all.filter(|stayer| now.since(stayer.since) >= PATIENCE);
-        let old = old.map(|stayer| (Weak::clone(&stayer.task), stayer.home.clone())).collect();
-        self.is_done = room.seats.len() == room.free.len();
-        room.watched = !self.is_done;
+        let (old, is_empty) = in_room(|room: &mut Room| room.left_alone(now));
+        self.is_done = is_empty;
         old
     }
 }
@@ -101,7 +120,7 @@ impl Drop for Watch {
     /// Home has ended while there was something to look after.
     fn drop(&mut self) {
         if !self.is_done {
-            room().watched = false;
+            in_room(|room| room.watched = false);
         }
     }
 }

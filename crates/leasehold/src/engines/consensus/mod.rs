@@ -39,8 +39,6 @@ pub(in crate::engines) use session::Session;
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
-
 use self::desk::Desks;
 use self::records::Shelf;
 use self::upkeep::Attended;
@@ -54,6 +52,7 @@ use crate::engine::{
     Selector,
 };
 use crate::error::Result;
+use crate::home::Handle;
 
 /// An engine on `ensemble`. Called on home.
 pub(in crate::engines) fn engine<E: Ensemble>(ensemble: E, clock: Clock) -> Arc<dyn Engine> {

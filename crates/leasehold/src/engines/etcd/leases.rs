@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
@@ -14,6 +13,7 @@ use super::proto::{LeaseGrantRequest, LeaseRevokeRequest};
 use crate::clock::Moment;
 use crate::engines::consensus::Session;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// One lease for each ttl and lock delay, in whole seconds.
 pub(super) struct Leases {

@@ -33,7 +33,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use self::graves::Graves;
@@ -49,6 +48,7 @@ use crate::engine::Engine;
 use crate::engine::profile::{Profile, Survives};
 use crate::engines::consensus::{self, Part};
 use crate::error::Result;
+use crate::home::Handle;
 use crate::url::Url;
 
 /// Opens the engine. Called on home.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tonic::Status;
@@ -13,6 +12,7 @@ use super::link::{Inbound, Link};
 use super::pause::Pause;
 use super::proto::watch_request::RequestUnion;
 use super::proto::{Event, WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchResponse};
+use crate::home::Handle;
 
 /// Makes watches.
 pub(super) struct Watches {

@@ -1,6 +1,6 @@
 //! The records of the memory engine.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) struct Cabinet {
     lapses: BTreeSet<(Moment, Name)>,
     /// None of them ends before.
     next_lapse: Moment,
-    bonds: HashMap<LeaseId, Bond>,
+    bonds: BTreeMap<LeaseId, Bond>,
     feeds: Vec<(Scope, Arc<Feed>)>,
 }
 

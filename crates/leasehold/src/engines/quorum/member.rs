@@ -56,6 +56,17 @@ pub(super) async fn open(text: String, clock: Clock) -> Result<Arc<dyn Node>> {
     Ok(Arc::new(Member(engine, clock)))
 }
 
+/// The seat of an engine that is open already.
+#[cfg(leasehold_sim)]
+pub(super) fn seated(engine: Arc<dyn Engine>) -> Arc<super::seat::Seat> {
+    let endpoint = engine.profile().endpoint.clone();
+    let open = move || -> BoxFuture<Result<Arc<dyn Node>>> {
+        let node: Arc<dyn Node> = Arc::new(Member(Arc::clone(&engine)));
+        Box::pin(std::future::ready(Ok(node)))
+    };
+    super::seat::Seat::new(endpoint, Box::new(open))
+}
+
 impl Member {
     fn records(&self) -> Result<&dyn Records> {
         let none = || Error::new(ErrorKind::Unsupported, "the node has lost its records");

@@ -38,6 +38,7 @@ use crate::engine::{
     Selector,
 };
 use crate::error::Result;
+use crate::home::Handle;
 use crate::url::Url;
 
 /// The longest pause after which a node that was heard of late is given up at
@@ -73,7 +74,22 @@ impl Inner {
 
 /// Opens the nodes that a URL names; a minority may be away.
 pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
-    let settings = Settings::from_url(url, &clock)?;
+    seat(Settings::from_url(url, &clock)?, clock).await
+}
+
+/// A quorum over engines that are open already.
+#[cfg(leasehold_sim)]
+pub(crate) async fn over(
+    engines: Vec<Arc<dyn Engine>>,
+    clock: Clock,
+    patience: Duration,
+) -> Result<Arc<dyn Engine>> {
+    let seats = engines.into_iter().map(member::seated).collect();
+    let (node_timeout, poll, quarantine) = (Some(patience), patience, Duration::ZERO);
+    seat(Settings { seats, node_timeout, poll, quarantine }, clock).await
+}
+
+async fn seat(settings: Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
     let table = Arc::new(Table::new(settings.seats, clock, settings.node_timeout));
     let trusts = fill(&table).await?;
     let profile = promise(&table, &trusts, settings.quarantine);
@@ -87,7 +103,7 @@ async fn fill(table: &Arc<Table>) -> Result<Vec<Trust>> {
     let mut filling = tokio::task::JoinSet::new();
     for seat in &table.seats {
         let seat = Arc::clone(seat);
-        filling.spawn(async move { seat.open_now().await });
+        Handle::current().spawn_in(&mut filling, async move { seat.open_now().await });
     }
     let (mut trusts, mut errors, mut until) = (Vec::new(), Vec::new(), Moment::NEVER);
     while let Some(filled) = next(&mut filling, &table.clock, until).await {
@@ -114,6 +130,7 @@ async fn next(
     until: Moment,
 ) -> Option<Result<Trust>> {
     tokio::select! {
+        biased;
         filled = filling.join_next() => filled?.ok(),
         () = clock.sleep_until(until) => None,
     }

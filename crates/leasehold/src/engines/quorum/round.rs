@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
@@ -15,6 +14,7 @@ use super::table::Table;
 use crate::claim::{Claim, Holder};
 use crate::clock::{Moment, wall_micros};
 use crate::error::{Error, ErrorKind, Outcome as Effect, Result};
+use crate::home::Handle;
 
 /// What becomes of the claim, as each node's errand has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,13 +5,12 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::runtime::Handle;
-
 use super::debts::Debts;
 use super::node::{Node, Trust};
 use crate::claim::LeaseId;
 use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// Opens a node; called again and again until it succeeds.
 pub(super) type Opener = Box<dyn Fn() -> BoxFuture<Result<Arc<dyn Node>>> + Send + Sync>;

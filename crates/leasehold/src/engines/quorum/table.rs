@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::ballot::majority;
@@ -13,6 +12,7 @@ use super::seat::Seat;
 use crate::clock::{Clock, Moment};
 use crate::engine::{BoxFuture, Bus, Event};
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// A node has so much of the ttl to answer, within these bounds: 50 ms at 10 s.
 const SHARE: u32 = 200;

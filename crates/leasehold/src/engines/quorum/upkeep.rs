@@ -4,8 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::Inner;
 use super::ballot::{Tally, kept};
 use super::bid::all_of;
@@ -15,6 +13,7 @@ use crate::claim::{LeaseId, Mode, Refresh, Released, Renewal, Ticket};
 use crate::clock::Moment;
 use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// Keeps tickets alive where they are, and takes them to where they are not.
 /// What this client does not hold is gone: nothing here waits in a queue.

@@ -10,7 +10,7 @@ const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 /// One server. It can be shown: it holds no secret.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Address {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),

@@ -3,25 +3,25 @@
 //! Many waiters share the one connection for pushes, and those on one channel
 //! share its subscription.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use super::link::Link;
 use crate::claim::LeaseId;
 use crate::error::Result;
+use crate::home::Handle;
 
 #[derive(Debug)]
 pub(super) struct Bells {
     link: Link,
-    channels: Mutex<HashMap<Vec<u8>, Channel>>,
+    channels: Mutex<BTreeMap<Vec<u8>, Channel>>,
 }
 
 #[derive(Debug, Default)]
 struct Channel {
-    bells: HashMap<LeaseId, Arc<Notify>>,
+    bells: BTreeMap<LeaseId, Arc<Notify>>,
     /// Whether the server knows of us; held while it is being told, so that
     /// nobody takes a subscription for granted that is about to end.
     subscribed: Arc<tokio::sync::Mutex<bool>>,
@@ -109,7 +109,7 @@ impl Bells {
         channels.values().flat_map(|it| it.bells.values()).for_each(|bell| bell.notify_one());
     }
 
-    fn channels(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Channel>> {
+    fn channels(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Channel>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,7 +7,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
@@ -30,6 +29,7 @@ use crate::engine::{
     Selector, Status, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 use crate::name::Name;
 
 /// A waiter that was told nothing looks again after this long: messages get lost.

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::AbortHandle;
 
@@ -19,6 +18,7 @@ use super::watches::Watches;
 use super::wire::{Body, Code, Head, Kind, Notice, PING_XID, Request, Text};
 use crate::clock::{Clock, Moment};
 use crate::error::{Error, Result};
+use crate::home::Handle;
 
 /// The longest request that a server takes, unless its `jute.maxbuffer` is changed,
 /// and the longest we send to find out.

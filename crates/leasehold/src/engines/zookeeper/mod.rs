@@ -29,8 +29,6 @@ mod wire;
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
-
 use self::chores::Chores;
 use self::client::Client;
 use self::ensemble::ZooKeeper;
@@ -46,6 +44,7 @@ use crate::clock::Clock;
 use crate::engine::profile::Survives;
 use crate::engine::{Engine, Profile};
 use crate::error::Result;
+use crate::home::Handle;
 use crate::url::Url;
 
 /// The most permits of one name: each one is a node, and a change has one step

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use tokio::io::AsyncWriteExt;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -22,6 +21,7 @@ use super::wire::{Greeting, Hello, Request};
 use crate::clock::{Clock, Moment};
 use crate::engines::consensus::Session;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// The first pause before all servers are tried again, and the longest.
 const PAUSE: Duration = Duration::from_millis(20);

@@ -1,10 +1,14 @@
 //! Which keys this process has seen done: for those a plain look comes first,
 //! which is cheaper than a claim. A wrong guess costs a request, no more.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
+#[cfg(not(leasehold_sim))]
+use std::hash::RandomState;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::name::Name;
+#[cfg(leasehold_sim)]
+use crate::sim::RandomState;
 
 /// A key has the choice of so many places, so that two keys hardly ever push each
 /// other out for ever.
@@ -25,7 +29,7 @@ pub(crate) struct Seen {
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { rows: (0..ROWS).map(|_| Row::default()).collect(), hasher: RandomState::new() }
+        Self { rows: (0..ROWS).map(|_| Row::default()).collect(), hasher: RandomState::default() }
     }
 }
 

@@ -1,11 +1,10 @@
 //! A cluster: a map of slots, and a line to every primary on it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::RedisError;
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
@@ -20,6 +19,7 @@ use super::wire::{Terms, Wire};
 use super::{Push, fault};
 use crate::engines::health::{Health, Report};
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 use crate::mutant::{self, Mutant};
 
 /// Two surveys are this far apart at least, whoever asks for them.
@@ -47,8 +47,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     slots: Slots,
-    lines: HashMap<Address, Line>,
-    listeners: HashMap<Address, Listener>,
+    lines: BTreeMap<Address, Line>,
+    listeners: BTreeMap<Address, Listener>,
     channels: BTreeMap<Vec<u8>, Spot>,
 }
 
@@ -301,8 +301,9 @@ impl Shared {
         let dropped: Vec<Line> = {
             let mut state = self.state();
             state.slots = slots;
-            let gone = state.lines.extract_if(|address, _| !primaries.contains(address));
-            gone.map(|(_, line)| line).collect()
+            let gone = state.lines.keys().filter(|address| !primaries.contains(*address));
+            let gone: Vec<Address> = gone.cloned().collect();
+            gone.iter().filter_map(|address| state.lines.remove(address)).collect()
         };
         // Not under the lock: a line that ends tells of it.
         drop(dropped);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -13,6 +12,7 @@ use super::wire::{Terms, Wire, within};
 use crate::clock::Clock;
 use crate::engine::BoxFuture;
 use crate::error::{Error, Result};
+use crate::home::Handle;
 
 /// How often a quiet connection is looked after: a peer that has died without
 /// a word is noticed within this and a command time-out.
@@ -184,6 +184,7 @@ impl Keeper {
     async fn look_after(&self, wire: &Wire) {
         loop {
             tokio::select! {
+                biased;
                 () = wire.gone() => return,
                 () = wire.condemned() => return,
                 () = wire.doubted() => {}

@@ -13,6 +13,7 @@ use super::routes::{Routes, Turn};
 use super::{Reply, fault};
 use crate::clock::Moment;
 use crate::error::{Error, Outcome, Result};
+use crate::home::Handle;
 
 /// How often one request is sent at most.
 const TURNS: u32 = 16;
@@ -191,7 +192,7 @@ async fn send_all(routes: &Routes, mut batches: Vec<Batch>) -> Vec<Answered> {
     }
     let mut sent = JoinSet::new();
     for batch in batches {
-        sent.spawn(batch.send(routes.clone()));
+        Handle::current().spawn_in(&mut sent, batch.send(routes.clone()));
     }
     sent.join_all().await
 }

@@ -1,6 +1,6 @@
 //! Which primary has which of a cluster's slots.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use redis::Value;
@@ -40,7 +40,7 @@ impl Slots {
     }
 
     /// Everyone who has a slot.
-    pub(super) fn primaries(&self) -> HashSet<Address> {
+    pub(super) fn primaries(&self) -> BTreeSet<Address> {
         // Neighbours mostly share one owner.
         let mut runs: Vec<&Arc<Address>> = self.0.iter().flatten().collect();
         runs.dedup_by(|one, other| Arc::ptr_eq(one, other));
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(slots.owner(9), Some(at(7)));
         assert_eq!(slots.owner(10), None, "nobody serves it");
         slots.assign(10, &at(9));
-        assert_eq!(slots.primaries(), HashSet::from([at(7), at(8), at(9)]));
+        assert_eq!(slots.primaries(), BTreeSet::from([at(7), at(8), at(9)]));
         let too_far = Value::Array(vec![range(0, 16_384, 7)]);
         assert!(Slots::read(too_far, &asked).is_none());
     }

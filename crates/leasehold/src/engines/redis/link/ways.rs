@@ -1,6 +1,6 @@
 //! The ways to a primary: a fixed address, a list of servers, sentinels.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redis::Value;
@@ -14,6 +14,7 @@ use super::wire::{Ear, Terms, Wire};
 use crate::clock::Clock;
 use crate::engines::tls;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// How to find the primary, again and again.
 #[derive(Clone)]
@@ -118,7 +119,8 @@ async fn primary(address: Address, terms: Terms, ear: Option<Ear>, named: bool) 
 async fn first_primary(all: &[Address], terms: &Terms, ear: Option<Ear>) -> Result<Wire> {
     let mut asked = JoinSet::new();
     for address in all {
-        asked.spawn(primary(address.clone(), terms.clone(), ear.clone(), false));
+        let primary = primary(address.clone(), terms.clone(), ear.clone(), false);
+        Handle::current().spawn_in(&mut asked, primary);
     }
     let mut worst = fault::away("none of the servers was asked");
     while let Some(answer) = asked.join_next().await {
@@ -140,9 +142,10 @@ fn worse(one: Error, other: Error) -> Error {
 async fn ask_sentinels(all: &[Address], service: &str, terms: &Terms) -> Result<Address> {
     let mut asked = JoinSet::new();
     for sentinel in all {
-        asked.spawn(ask_sentinel(sentinel.clone(), service.to_owned(), terms.clone()));
+        let asking = ask_sentinel(sentinel.clone(), service.to_owned(), terms.clone());
+        Handle::current().spawn_in(&mut asked, asking);
     }
-    let mut votes: HashMap<Address, usize> = HashMap::new();
+    let mut votes: BTreeMap<Address, usize> = BTreeMap::new();
     let mut worst = fault::away("no sentinel answered");
     while let Some(answer) = asked.join_next().await {
         match answer.map_err(|cause| fault::away("a task ended").caused_by(cause)).flatten() {
@@ -156,7 +159,8 @@ async fn ask_sentinels(all: &[Address], service: &str, terms: &Terms) -> Result<
             Err(error) => worst = worse(worst, error),
         }
     }
-    let most = votes.into_iter().max_by_key(|(_, count)| *count);
+    // Of equals the first, so that all clients go to the same.
+    let most = votes.into_iter().rev().max_by_key(|(_, count)| *count);
     most.map(|(address, _)| address).ok_or(worst)
 }
 

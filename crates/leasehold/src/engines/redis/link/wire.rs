@@ -8,8 +8,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, RedisConnectionInfo, Value};
 use rustls::ClientConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
-use tokio::runtime::Handle;
+#[cfg(not(leasehold_sim))]
+use tokio::net::TcpStream;
+use tokio::net::UnixStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
@@ -18,6 +19,9 @@ use super::fault;
 use crate::clock::Clock;
 use crate::engines::tls;
 use crate::error::Result;
+use crate::home::Handle;
+#[cfg(leasehold_sim)]
+use crate::sim::dial as tcp;
 
 /// Takes what the server says without being asked.
 pub(super) type Ear = Arc<dyn Fn(PushInfo) + Send + Sync>;
@@ -151,6 +155,7 @@ async fn connect(address: &Address, terms: &Terms, ear: Option<Ear>) -> redis::R
     }
 }
 
+#[cfg(not(leasehold_sim))]
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;

@@ -1,6 +1,6 @@
 //! Who waits here, and what they are told.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -10,7 +10,7 @@ use crate::mutant::{self, Mutant};
 
 /// The waiters of one client, by lease id.
 #[derive(Debug, Default)]
-pub(super) struct Bells(Mutex<HashMap<LeaseId, Bell>>);
+pub(super) struct Bells(Mutex<BTreeMap<LeaseId, Bell>>);
 
 /// A grant may come before its waiter has been told that it waits, and before
 /// it listens: it is kept until the lease id is done with.
@@ -73,7 +73,7 @@ impl Bells {
         self.all().values().for_each(|bell| bell.rings.notify_one());
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<LeaseId, Bell>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Bell>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

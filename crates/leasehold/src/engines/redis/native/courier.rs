@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{Cmd, Value};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -20,6 +19,7 @@ use crate::engines::redis::address::Address;
 use crate::engines::redis::link::{self, Link, Reply, Request};
 use crate::engines::redis::script::{Call, Script};
 use crate::error::Result;
+use crate::home::Handle;
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
 

@@ -19,7 +19,6 @@ mod watching;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::bells::Bells;
@@ -43,6 +42,7 @@ use crate::engine::{
     Records, Selector,
 };
 use crate::error::Result;
+use crate::home::Handle;
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
 

@@ -14,7 +14,6 @@ mod waiter;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use self::desk::{Desk, Entry};
@@ -30,6 +29,7 @@ use crate::engine::{
     Selector, Severity,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 use crate::url::{Options, Url};
 
 /// How many connections may hold locks or wait for some.

@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 
 use super::super::link::{Dedicated, Dialect, Value};
@@ -13,6 +12,7 @@ use super::post::Post;
 use crate::claim::{LeaseId, Ticket};
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// The longest that one call waits; then it calls again. Never -1, which one
 /// family takes for ever and the other for an error.

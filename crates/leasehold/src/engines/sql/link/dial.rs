@@ -16,6 +16,7 @@ use super::wire::{Kind, Look, Wire};
 use super::{fault, within};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// How long a second server that takes writes has to show itself.
 const GRACE: Duration = Duration::from_millis(250);
@@ -142,7 +143,8 @@ impl Dialer {
         for (at, address) in self.settings.target.hosts.iter().enumerate() {
             let (address, settings) = (address.clone(), self.settings.clone());
             let (clock, ear) = (self.clock.clone(), ear.clone());
-            asked.spawn(async move { (at, reach(&address, &settings, &clock, ear).await) });
+            let look = async move { (at, reach(&address, &settings, &clock, ear).await) };
+            Handle::current().spawn_in(&mut asked, look);
         }
         let mut found = Found::default();
         found.gather(&mut asked, |found| found.best.is_some()).await;

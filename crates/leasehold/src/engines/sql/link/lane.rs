@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -15,6 +14,7 @@ use super::{fault, within};
 use crate::clock::Moment;
 use crate::engines::health::Report;
 use crate::error::{Error, Result};
+use crate::home::Handle;
 
 /// How often a connection that rests is looked at.
 pub(super) const PULSE: Duration = Duration::from_secs(5);

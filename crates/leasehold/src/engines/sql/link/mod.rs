@@ -23,8 +23,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 pub(super) use self::dedicated::Dedicated;
 use self::dial::Dialer;
 use self::lanes::Lanes;
@@ -36,6 +34,7 @@ use crate::clock::Clock;
 use crate::engine::{Bus, Event, Events};
 use crate::engines::health::Health;
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 
 /// Where a server has nothing shorter, a client that pauses inside a
 /// transaction, or has vanished, is cut off after so many seconds. More than the

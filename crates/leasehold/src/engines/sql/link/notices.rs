@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
 
@@ -11,6 +10,7 @@ use super::lane::{Pauses, look_after};
 use super::wire::{Kind, Wire};
 use super::{Dialect, fault, within};
 use crate::error::Result;
+use crate::home::Handle;
 
 /// Where what is said goes.
 pub(super) type Ear = UnboundedSender<Notice>;

@@ -20,6 +20,7 @@ use super::watch::Watchers;
 use crate::claim::{LeaseId, Predecessor};
 use crate::clock::Clock;
 use crate::engine::{Bus, Event, Loss};
+use crate::home::Handle;
 
 /// How many connections to other clients are kept for the next message.
 const KEPT: usize = 64;
@@ -134,7 +135,9 @@ pub(super) async fn listen(listener: UnixListener, inbox: Inbox) {
     let mut readers = JoinSet::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(readers.spawn(read(stream, inbox.clone()))),
+            Ok((stream, _)) => {
+                Handle::current().spawn_in(&mut readers, read(stream, inbox.clone()))
+            }
             // Out of file descriptors, most likely; others will be closed.
             Err(_) => pause().await,
         }

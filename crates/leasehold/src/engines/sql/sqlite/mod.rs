@@ -37,7 +37,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::net::UnixListener;
-use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use self::bell::Inbox;
@@ -65,6 +64,7 @@ use crate::engine::{
     RecordListing, Records, Scope, Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 use crate::name::Name;
 use crate::url::Url;
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
-use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use super::job::Desk;
 use super::roster::{ClientId, Roster};
 use super::verbs::Bury;
 use crate::clock::Clock;
+use crate::home::Handle;
 
 /// How many clients are watched at once; the slow look covers the rest.
 const WATCHED: usize = 256;

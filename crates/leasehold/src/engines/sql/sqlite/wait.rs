@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::job::Desk;
@@ -13,6 +12,7 @@ use super::vigil::Vigil;
 use super::watch::Watchers;
 use crate::claim::{Ticket, Wake};
 use crate::clock::{Clock, Moment};
+use crate::home::Handle;
 
 /// All that a wait needs.
 #[derive(Clone, Debug)]

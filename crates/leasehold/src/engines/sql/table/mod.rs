@@ -31,7 +31,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -61,6 +60,7 @@ use crate::engine::{
     RecordListing, Records, Scope, Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 use crate::name::{Name, Namespace};
 use crate::url::Url;
 

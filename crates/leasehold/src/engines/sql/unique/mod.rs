@@ -12,7 +12,6 @@ mod verbs;
 
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use self::mine::Mine;
@@ -29,6 +28,7 @@ use crate::engine::{
     Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
 use crate::url::Url;
 
 /// Opens the strategy on a server that is reached.

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::super::link::{Reply, Row};
 use super::Inner;
 use super::mine::{Lease, Standing};
@@ -15,6 +13,7 @@ use crate::claim::{
 use crate::clock::Moment;
 use crate::engine::{Event, Evicted, Eviction, Held, Status, Target};
 use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::home::Handle;
 use crate::name::{Name, Namespace};
 
 /// How often a row may be deleted between an insert and a look.

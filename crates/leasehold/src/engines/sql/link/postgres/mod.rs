@@ -13,7 +13,6 @@ use std::time::Duration;
 use futures_core::Stream;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio_postgres::config::SslMode;
@@ -30,6 +29,7 @@ use super::value::{Reply, Row, Step, Value};
 use super::wire::{Kind, Look};
 use crate::clock::Clock;
 use crate::error::Result;
+use crate::home::Handle;
 
 /// A connection. Statements may be sent before the answer to the last has come;
 /// a transaction needs it alone.

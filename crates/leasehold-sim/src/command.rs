@@ -1,0 +1,227 @@
+//! What the program is asked for, and what it prints.
+
+#![allow(clippy::print_stdout, reason = "a program talks")]
+#![allow(clippy::disallowed_methods, reason = "its budget is real time")]
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use leasehold_sim::campaign::{Budget, Sum, attempt, explore, note_panics};
+use leasehold_sim::mutants;
+use leasehold_sim::regressions;
+use leasehold_sim::schedule::draw::draw;
+use leasehold_sim::schedule::{Schedule, Stage};
+use leasehold_sim::shrink::shrink;
+
+const USAGE: &str = "leasehold-sim [--stage S] [--seed N] [--seconds S | --minutes M] \
+                     [--mutants] [FILE]";
+
+/// Every stage, and its share of the time.
+const STAGES: [(Stage, u32); 4] =
+    [(Stage::Contract, 3), (Stage::Members(3), 3), (Stage::Redis, 2), (Stage::Redlock(3), 2)];
+/// How many schedules are played twice.
+const TWICE: u64 = 20;
+/// With fewer schedules a kind of fault may have had no chance to bite.
+const ENOUGH: u64 = 400;
+
+#[derive(Debug, Default)]
+struct Wish {
+    stage: Option<Stage>,
+    seed: Option<u64>,
+    seconds: Option<u64>,
+    mutants: bool,
+    file: Option<String>,
+}
+
+pub(crate) fn main() -> ExitCode {
+    note_panics();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = wish(&args).and_then(fulfil);
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            println!("{why}\nusage: {USAGE}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn wish(args: &[String]) -> Result<Wish, String> {
+    let mut wish = Wish::default();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--stage" => wish.stage = Some(value()?.parse()?),
+            "--seed" => wish.seed = Some(number(value()?)?),
+            "--seconds" => wish.seconds = Some(number(value()?)?),
+            "--minutes" => wish.seconds = Some(number(value()?)? * 60),
+            "--mutants" => wish.mutants = true,
+            flag if flag.starts_with('-') => return Err(format!("there is no option {flag}")),
+            file => wish.file = Some(file.to_owned()),
+        }
+    }
+    Ok(wish)
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+fn fulfil(wish: Wish) -> Result<bool, String> {
+    let limit = Duration::from_secs(wish.seconds.unwrap_or(60));
+    if let Some(file) = &wish.file {
+        return Ok(tell(&regressions::read(Path::new(file))?));
+    }
+    if let Some(seed) = wish.seed {
+        return Ok(one(seed, wish.stage.unwrap_or(Stage::Contract)));
+    }
+    if wish.mutants {
+        return Ok(hunt(limit));
+    }
+    campaign(wish.stage, limit)
+}
+
+/// Plays one schedule, and tells its story.
+fn tell(schedule: &Schedule) -> bool {
+    let outcome = attempt(schedule, true);
+    println!("{schedule}");
+    outcome.story.iter().for_each(|line| println!("{line}"));
+    outcome.broken.iter().for_each(|broken| println!("{broken}"));
+    println!("trace {:016x}", outcome.trace);
+    outcome.broken.is_empty()
+}
+
+/// Plays the schedule of a seed; if it fails, the shortest that fails alike.
+fn one(seed: u64, stage: Stage) -> bool {
+    let schedule = draw(seed, stage);
+    match attempt(&schedule, false).broken.first() {
+        None => tell(&schedule),
+        Some(broken) => tell(&shortest(schedule, broken.rule)),
+    }
+}
+
+fn shortest(schedule: Schedule, rule: &str) -> Schedule {
+    let (steps, faults) = (schedule.steps.len(), schedule.faults.len());
+    let mut runs = 0;
+    let short = shrink(schedule, |it| {
+        runs += 1;
+        attempt(it, false).broken.iter().any(|broken| broken.rule == rule)
+    });
+    let (now, left) = (short.steps.len(), short.faults.len());
+    println!("# shrunk from {steps} steps and {faults} faults to {now} and {left} in {runs} runs");
+    short
+}
+
+/// What was checked, as a test program would say it.
+#[derive(Default)]
+struct Score {
+    passed: u32,
+    failed: u32,
+}
+
+impl Score {
+    fn note(&mut self, name: &str, wrong: &[String]) {
+        if wrong.is_empty() {
+            self.passed += 1;
+            println!("test {name} ... ok");
+        } else {
+            self.failed += 1;
+            println!("test {name} ... FAILED");
+            wrong.iter().for_each(|line| println!("    {line}"));
+        }
+    }
+
+    fn end(&self) -> bool {
+        let Self { passed, failed } = self;
+        let word = if *failed == 0 { "ok" } else { "FAILED" };
+        println!("test result: {word}. {passed} passed; {failed} failed; 0 ignored");
+        *failed == 0
+    }
+}
+
+fn campaign(stage: Option<Stage>, limit: Duration) -> Result<bool, String> {
+    let mut score = Score::default();
+    for (name, wrong) in regressions::play_all()? {
+        score.note(&format!("regression {name}"), &wrong);
+    }
+    let chosen: Vec<(Stage, u32)> =
+        STAGES.into_iter().filter(|(it, _)| stage.is_none_or(|stage| stage == *it)).collect();
+    let parts: u32 = chosen.iter().map(|(_, part)| part).sum();
+    for (stage, part) in chosen {
+        let wrong: Vec<String> = (0..TWICE).filter_map(|seed| differs(seed, stage)).collect();
+        score.note(&format!("{stage}: the same seed gives the same trace"), &wrong);
+        let wrong = look_at(stage, limit * part / parts);
+        score.note(&format!("{stage}: promises are kept, and faults bite"), &wrong);
+    }
+    Ok(score.end())
+}
+
+fn differs(seed: u64, stage: Stage) -> Option<String> {
+    let schedule = draw(seed, stage);
+    let (one, two) = (attempt(&schedule, false).trace, attempt(&schedule, false).trace);
+    (one != two).then(|| format!("seed {seed}: {one:016x} and {two:016x}"))
+}
+
+/// Explores a stage; what is wrong, each with its story.
+fn look_at(stage: Stage, span: Duration) -> Vec<String> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let begun = Instant::now();
+    let budget = Budget { until: begun + span, schedules: u64::MAX / 2, stops: false };
+    // Another part of the endless row each day, the same within a day.
+    let sum = explore(stage, first_seed(), budget, threads);
+    report(stage, &sum, begun.elapsed());
+    let mut wrong = Vec::new();
+    for (rule, (seed, broken)) in &sum.broken {
+        wrong.push(format!("{broken}"));
+        wrong.push(format!("replay it: cargo xtask sim --stage {stage} --seed {seed}"));
+        let _ = tell(&shortest(draw(*seed, stage), rule));
+    }
+    if sum.schedules >= ENOUGH {
+        wrong.extend(sum.toothless(stage).iter().map(|word| format!("I10: no {word} has bitten")));
+    }
+    wrong
+}
+
+fn first_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs() / 86_400 * 10_000_000)
+}
+
+fn report(stage: Stage, sum: &Sum, took: Duration) {
+    let Sum { schedules, grants, requests, failures, .. } = sum;
+    let rate = *schedules as f64 / took.as_secs_f64() * 60.0;
+    println!(
+        "{stage}: {schedules} schedules in {:.0} s ({rate:.0} a minute), {grants} grants, \
+         {requests} requests, {failures} broken",
+        took.as_secs_f64()
+    );
+    let bites: Vec<String> =
+        sum.bites.iter().map(|(word, count)| format!("{word} {count}")).collect();
+    println!("    faults that bit: {}", bites.join(", "));
+}
+
+fn hunt(limit: Duration) -> bool {
+    let mut score = Score::default();
+    for revived in mutants::all() {
+        let found = mutants::hunt(&revived, u64::MAX, limit);
+        let wrong: Vec<String> = match &found {
+            Some(_) => Vec::new(),
+            None => vec![format!("not found within {limit:?}")],
+        };
+        if let Some(it) = found {
+            println!(
+                "{}: found by schedule {} ({}, seed {}): {}",
+                revived.name(),
+                it.schedules,
+                it.stage,
+                it.seed,
+                it.broken
+            );
+        }
+        score.note(&format!("mutant {}", revived.name()), &wrong);
+    }
+    score.end()
+}

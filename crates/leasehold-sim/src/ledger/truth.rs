@@ -1,0 +1,27 @@
+//! What the servers hold, whoever they are.
+
+use super::entry::Entry;
+use crate::schedule::Millis;
+
+/// How a lease stands at its servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stand {
+    /// As its user believes.
+    Held,
+    /// Nobody can tell.
+    Unknown,
+    /// Not as its user believes; this is what they hold.
+    Missing(String),
+}
+
+/// What the servers of a run know.
+pub trait Truth {
+    /// How this lease stands.
+    fn stand(&self, entry: &Entry, now: Millis) -> Stand;
+
+    /// A request for more than the servers allow, if there was one.
+    fn overlong(&self) -> Option<String>;
+
+    /// Whether a release has ended it.
+    fn is_released(&self, label: &str) -> bool;
+}

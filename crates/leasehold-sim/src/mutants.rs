@@ -1,0 +1,105 @@
+//! Mutants from life: faults that the library once had are put back, one at a
+//! time, and the simulator has to find each.
+
+use std::time::{Duration, Instant};
+
+use leasehold::mutant::{Mutant, revive};
+
+use crate::campaign::attempt;
+use crate::redis::{Patch, patch};
+use crate::schedule::Stage;
+use crate::schedule::draw::draw;
+
+/// A fault that is put back: in the code, or in the text of a script.
+#[derive(Clone, Copy, Debug)]
+pub enum Revived {
+    /// In the code.
+    Code(Mutant),
+    /// In a script: its name, what stands there now, and what stood there.
+    Script(&'static str, &'static str, &'static str),
+}
+
+impl Revived {
+    /// What people call it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Code(mutant) => format!("{mutant:?}"),
+            Self::Script(name, ..) => (*name).to_owned(),
+        }
+    }
+
+    /// Where to look for it.
+    fn stages(&self) -> &'static [Stage] {
+        match self {
+            Self::Code(_) => {
+                &[Stage::Contract, Stage::Members(3), Stage::Redis, Stage::Redlock(3)]
+            }
+            Self::Script(..) => &[Stage::Redis, Stage::Redlock(3)],
+        }
+    }
+
+    fn put_back(&self) {
+        match self {
+            Self::Code(mutant) => revive(Some(*mutant)),
+            Self::Script(_, from, to) => {
+                patch(Some(Patch { from: (*from).to_owned(), to: (*to).to_owned() }));
+            }
+        }
+    }
+}
+
+/// Puts nothing back any more.
+fn mend() {
+    revive(None);
+    patch(None);
+}
+
+/// What it took to find a mutant.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where.
+    pub stage: Stage,
+    /// So many schedules.
+    pub schedules: u64,
+    /// The seed of the last one.
+    pub seed: u64,
+    /// The promise that it broke, and how.
+    pub broken: String,
+}
+
+/// Every mutant there is.
+#[must_use]
+pub fn all() -> Vec<Revived> {
+    Mutant::ALL.iter().copied().map(Revived::Code).chain(SCRIPTS.iter().copied()).collect()
+}
+
+/// Lines of scripts, as they were.
+const SCRIPTS: &[Revived] = &[];
+
+/// Looks for a mutant, one schedule of each of its stages after the other. A
+/// schedule that breaks a promise without the mutant finds nothing.
+#[must_use]
+pub fn hunt(revived: &Revived, most: u64, limit: Duration) -> Option<Found> {
+    let until = Instant::now() + limit;
+    let (stages, mut schedules) = (revived.stages(), 0);
+    for seed in 0..most {
+        for stage in stages {
+            schedules += 1;
+            let schedule = draw(seed, *stage);
+            revived.put_back();
+            let broken = attempt(&schedule, false).broken;
+            mend();
+            if let Some(broken) = broken.first()
+                && attempt(&schedule, false).broken.is_empty()
+            {
+                let broken = broken.to_string();
+                return Some(Found { stage: *stage, schedules, seed, broken });
+            }
+        }
+        if Instant::now() > until {
+            break;
+        }
+    }
+    None
+}

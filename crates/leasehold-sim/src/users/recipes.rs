@@ -1,0 +1,96 @@
+//! Records, counters, and work that is done once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use leasehold::Outcome;
+use leasehold::once::{Busy, Crash, Fingerprint, OnceError};
+use tokio::time::sleep;
+
+use super::One;
+use super::deeds::shown;
+use crate::ledger::Run;
+
+/// How long outcomes are kept: longer than any run.
+const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl One {
+    pub(super) async fn count(&mut self, name: &str) {
+        let record = self.locks.record::<u64>(name);
+        let counted = record.update(|value| Some(value.unwrap_or(0) + 1)).await;
+        self.tell(|| match &counted {
+            Ok(_) => format!("has counted {name}"),
+            Err(error) => format!("has not counted {name}: {error}"),
+        });
+        let ledger = &self.around.ledger;
+        match &counted {
+            Ok(_) => ledger.tallies(|tallies| tallies.count(name, true)),
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                ledger.tallies(|tallies| tallies.count(name, false));
+            }
+            Err(_) => {}
+        }
+    }
+
+    pub(super) async fn bind(&mut self, name: &str) {
+        let Some(page) = self.page(name) else { return };
+        let Some(proof) = self.around.ledger.entry(page, |it| it.proof.clone()) else { return };
+        let Some(guard) = proof.guard() else { return };
+        let record = self.locks.record::<u64>(format!("b/{name}")).bound_to(guard);
+        let bound = record.set(&guard.fence()).await;
+        self.tell(|| format!("binds b/{name} to {name}: {}", shown(&bound)));
+    }
+
+    pub(super) async fn once(&mut self, key: &str, work: Duration) {
+        let at_most_once = key.ends_with('1');
+        let crash = if at_most_once { Crash::Unknown } else { Crash::Rerun };
+        let lease = Duration::from_millis(self.around.setting.ttl);
+        let busy = if work.as_millis() % 2 == 0 { Busy::Refuse } else { Busy::Wait(lease * 2) };
+        let once = self.locks.once("jobs").lease(lease).keep(KEEP).on_crash(crash).on_busy(busy);
+        self.asked += 1;
+        let mark = format!("{}#{}", self.user, self.asked);
+        let run = Run { key: key.to_owned(), at_most_once };
+        let begun = Arc::new(AtomicBool::new(false));
+        self.tell(|| format!("does {key} once"));
+        let (ledger, seen) = (Arc::clone(&self.around.ledger), Arc::clone(&begun));
+        let done = once
+            .run(key, Fingerprint::none(), async |_turn| {
+                seen.store(true, Ordering::Relaxed);
+                if let Some(how) = ledger.tallies(|tallies| tallies.begin(&run)) {
+                    ledger.breaks("once", how);
+                }
+                sleep(work).await;
+                Ok::<_, String>(mark.clone())
+            })
+            .await;
+        let begun = begun.load(Ordering::Relaxed);
+        self.settle(key, begun, &done);
+    }
+
+    fn settle(
+        &self,
+        key: &str,
+        begun: bool,
+        done: &Result<leasehold::once::Done, OnceError<String>>,
+    ) {
+        let ledger = &self.around.ledger;
+        match done {
+            Ok(done) => {
+                self.tell(|| format!("has done {key}, replayed: {}", done.replayed));
+                let wrong = ledger.tallies(|tallies| tallies.outcome(key, &done.outcome));
+                if let Some(how) = wrong {
+                    ledger.breaks("once", how);
+                }
+            }
+            Err(OnceError::Refused(refusal)) => {
+                self.tell(|| format!("is refused {key}: {refusal:?}"));
+                if begun {
+                    let how = format!("{key} was run, and its caller is told that it was not");
+                    ledger.breaks("I4", how);
+                }
+            }
+            Err(error) => self.tell(|| format!("has no outcome of {key}: {error:?}")),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! `cargo xtask sim`: the simulator, which is built in its own way.
+
+use std::ffi::OsString;
+use std::process::{Command, Stdio};
+
+use crate::program::Ran;
+use crate::{Done, cargo, root};
+
+/// How long the simulator looks for broken promises in `cargo xtask test`.
+const SECONDS: &str = "60";
+
+/// Passes everything on to the simulator; it knows its own options.
+pub(crate) fn run(args: &[String]) -> Done {
+    let mut simulator = simulated(&["run", "--quiet", "--release"]);
+    simulator.arg("--").args(args);
+    match simulator.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the simulator has found something ({status})")),
+        Err(error) => Err(format!("cargo cannot be run: {error}")),
+    }
+}
+
+/// Its own tests, then a fixed budget of schedules.
+pub(crate) fn test() -> Result<[Ran; 2], String> {
+    let tests = simulated(&["test", "--quiet", "--release", "--no-fail-fast"]);
+    let mut campaign = simulated(&["run", "--quiet", "--release"]);
+    campaign.args(["--", "--seconds", SECONDS]);
+    Ok([finish("tests of the simulator", tests)?, finish("simulator", campaign)?])
+}
+
+fn finish(name: &str, mut command: Command) -> Result<Ran, String> {
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("cargo cannot be run: {error}"))?;
+    Ok(Ran { name: name.to_owned(), output })
+}
+
+/// Cargo for the simulator: everything is compiled with its seams, in a folder
+/// of its own, so that no other build is thrown away for it.
+fn simulated(args: &[&str]) -> Command {
+    let mut command = cargo();
+    command.args(args).args(["--package", "leasehold-sim"]);
+    command.env("RUSTFLAGS", flags()).env("CARGO_TARGET_DIR", root().join("target/sim"));
+    command
+}
+
+/// The seams, and a runtime whose chance has a seed.
+fn flags() -> OsString {
+    let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
+    flags.push(" --cfg leasehold_sim --cfg tokio_unstable");
+    flags
+}
