@@ -129,6 +129,7 @@ fn replay(done: Result<Done, OnceError<Stop>>) -> Result<u8, Failure> {
             Report::decode(&outcome)?.show(false)
         }
         Err(OnceError::Refused(refusal)) => Err(refused(refusal)),
+        Err(OnceError::CutOff(error)) => Err(Failure::new(LOST, error.to_string())),
         Err(_) => Err(Failure::internal("an end that is not known")),
     }
 }
