@@ -138,12 +138,16 @@ mod tests {
     use crate::name::{Name, Namespace};
 
     fn held() -> Arc<Hold> {
-        let ttl = Duration::from_secs(30);
+        held_for(Duration::from_secs(30), Duration::from_secs(30))
+    }
+
+    /// Asked for, and granted.
+    fn held_for(ttl: Duration, granted: Duration) -> Arc<Hold> {
         let no = Duration::ZERO;
         let terms = Terms { ttl, lock_delay: no, renewed: true, max_hold: None, hold_at_least: no };
         let name = Name::new(&Namespace::default(), "n").unwrap();
         let clock = Clock::System;
-        let grant = Grant::new(1, ttl, clock.now());
+        let grant = Grant::new(1, granted, clock.now());
         let hold = Hold::new(Ticket::new(name, Mode::Exclusive), None, terms, clock);
         assert!(hold.granted(&grant, no));
         Arc::new(hold)
@@ -169,5 +173,19 @@ mod tests {
         assert!(schedule.due(Moment::default()).is_empty());
         schedule.keep_now(&held());
         assert!(alarmed(&schedule), "after a look it plans anew");
+    }
+
+    /// What is granted for less at a time is renewed as often as that needs, and
+    /// not as soon as it was.
+    #[test]
+    fn a_lease_that_is_longer_than_its_session_is_not_renewed_all_the_time() {
+        let (hour, minute) = (Duration::from_secs(3600), Duration::from_secs(60));
+        for _ in 0..100 {
+            let schedule = Schedule::new();
+            let now = Clock::System.now();
+            schedule.keep(&held_for(hour, minute));
+            let next = schedule.sleep_until().unwrap_or_default();
+            assert!(next > now.after(minute / 6), "in {:?}", next.since(now));
+        }
     }
 }

@@ -124,7 +124,8 @@ pub trait Engine: Debug + Send + Sync + 'static {
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>>;
 
     /// What happens without being asked for: the connection comes and goes, a
-    /// ticket is lost, an operator wants a lease back. Events may overtake
+    /// ticket is lost, an operator wants a lease back, less is kept than was said
+    /// ([`Event::Kept`]). Events may overtake
     /// replies: a grant for a ticket whose loss was seen is lost.
     fn events(&self) -> Events;
 

@@ -17,7 +17,7 @@ pub(crate) struct Agenda {
     pub(crate) renew_at: Moment,
     /// When to call it lost if nothing is confirmed.
     pub(crate) ends_at: Moment,
-    /// How long it is asked to run.
+    /// How long it runs at a time, which may be less than was asked for.
     pub(crate) ttl: Duration,
 }
 
@@ -72,7 +72,7 @@ impl Hold {
     pub(crate) fn agenda(&self) -> Agenda {
         let facts = self.facts();
         let renew_at = if facts.verb_under_way { Moment::NEVER } else { self.renew_at(&facts) };
-        Agenda { renew_at, ends_at: self.ends_when(&facts), ttl: facts.ttl }
+        Agenda { renew_at, ends_at: self.ends_when(&facts), ttl: facts.ttl.min(facts.told) }
     }
 
     /// When a third of its time has gone since the last confirmation; never

@@ -50,7 +50,7 @@ impl Ensemble for Arc<Etcd> {
         newcomer: Newcomer,
     ) -> BoxFuture<Result<Entered>> {
         let me = Self::clone(self);
-        Box::pin(async move { Etcd::join(me, session, &line, newcomer).await })
+        Box::pin(async move { me.join_line(session, &line, newcomer).await })
     }
 
     fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>> {

@@ -39,7 +39,7 @@ struct View {
 }
 
 impl Etcd {
-    pub(super) async fn join(
+    pub(super) async fn join_line(
         self: Arc<Self>,
         session: Arc<Session>,
         line: &Line,
