@@ -25,7 +25,7 @@ fn forbid_failover(fleet: &mut Fleet) -> Checked {
 
 /// The keys on this primary.
 fn keys_on(fleet: &mut Fleet, at: usize) -> Checked<Vec<String>> {
-    let list = "return table.concat(redis.call('KEYS', '*'), '\n')";
+    let list = "return table.concat(redis.call('KEYS', '*'), '\\n')";
     let keys = ask(&fleet.servers()[at], &["EVAL", list, "0"])?;
     Ok(keys.lines().map(str::to_owned).collect())
 }

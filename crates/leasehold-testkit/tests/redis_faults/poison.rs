@@ -53,7 +53,7 @@ async fn an_odd_record_makes_no_other_write_happen_twice() -> Checked {
 
 async fn count(locks: Locks, name: String) -> leasehold::Result<bool> {
     let engine = locks.engine();
-    let name = locks.name(name)?;
+    let name = locks.name(&name)?;
     let records = engine.records().expect("redis has records");
     records.add(name, 1).await.map(|_| true)
 }
@@ -76,8 +76,7 @@ async fn fences_of_a_call_with_an_odd_name_are_not_drawn_again() -> Checked {
     let mut last = HashMap::new();
     for _ in 0..10 {
         gather(&server)?;
-        let lock =
-            |name: String| tokio::spawn(locks.mutex(name).ttl(LONG).try_lock().into_future());
+        let lock = |name: String| tokio::spawn(try_lock(locks.clone(), name));
         let mut asked: Vec<_> = (0..20).map(|n| lock(format!("f/{n}"))).collect();
         let odd = lock("odd".into());
         asked.extend((20..30).map(|n| lock(format!("f/{n}"))));
@@ -90,6 +89,10 @@ async fn fences_of_a_call_with_an_odd_name_are_not_drawn_again() -> Checked {
         }
     }
     Ok(())
+}
+
+async fn try_lock(locks: Locks, name: String) -> leasehold::Result<Option<Guard>> {
+    locks.mutex(name).ttl(LONG).try_lock().await
 }
 
 fn grows(last: &mut HashMap<String, u64>, guard: &Guard) {
