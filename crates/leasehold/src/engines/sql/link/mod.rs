@@ -116,7 +116,8 @@ impl Link {
 
     /// Two statements, each a transaction of its own, the second after the first:
     /// one round trip, where the driver can send before it has heard. Repeated
-    /// together. If the second fails it is not known what the first did.
+    /// together if the first fails. If the second does, it is not known what the
+    /// first did.
     pub(super) fn run_both(
         &self,
         first: Step,

@@ -143,7 +143,8 @@ fn check_header(path: &Path) -> Result<()> {
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             denied("the file cannot be read", path).caused_by(cause)
         }
-        _ => error(ErrorKind::Invalid, NOT_A_DATABASE, path),
+        Some(ErrorCode::NotADatabase) => error(ErrorKind::Invalid, NOT_A_DATABASE, path),
+        _ => damaged(path).caused_by(cause),
     })?;
     if application != APPLICATION {
         let message = "this is the database of another application, and it was left as it is: \

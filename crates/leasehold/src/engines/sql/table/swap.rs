@@ -200,7 +200,9 @@ impl Inner {
                 self.tickets.hand(lease, fence, predecessor);
             }
             News::Evicted { lease, why } => self.lost(lease, why),
-            News::Over { lease, fence } => drop(self.over(lease, fence)),
+            News::Over { lease, fence } => {
+                self.over(lease, fence);
+            }
         }
     }
 

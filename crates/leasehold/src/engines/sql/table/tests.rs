@@ -407,23 +407,19 @@ async fn a_holder_whose_name_was_given_away_hears_of_it() {
 #[tokio::test]
 async fn a_late_word_of_an_earlier_attempt_takes_nothing_away() {
     for server in Server::each() {
-        let (one, two) = (table(&server.url()).await, table(&server.url()).await);
-        let first = claim("n", "first");
-        granted(&one, first.clone()).await;
-        set_end(&one, false).await;
-        let second = claim("n", "second");
-        granted(&two, second.clone()).await;
-        let told = one_row(&one, "SELECT count(*) FROM leasehold_losses").await;
-        assert_eq!(told, 1, "nothing was written down");
-        release(&two, second.ticket).await;
-        one.0.tickets.remove(first.ticket.id);
-        granted(&one, first.clone()).await;
-        assert!(matches!(renewed(&one, &first).await, Renewal::Held { .. }));
+        let table = table(&server.url()).await;
+        let claim = claim("n", "holder");
+        let earlier = granted(&table, claim.clone()).await;
+        release(&table, claim.ticket.clone()).await;
+        let fence = granted(&table, claim.clone()).await;
+        assert!(table.0.tickets.holds(claim.ticket.id, fence) && fence > earlier);
+        let (client, lease) = (page::int(table.0.client), page::key(claim.ticket.id));
+        let lost = vec![client.into(), lease.into(), earlier.to_string().into()];
+        table.0.run(&table.0.statements.lose, lost).await.unwrap();
+        assert!(matches!(renewed(&table, &claim).await, Renewal::Held { .. }));
+        assert!(table.0.tickets.holds(claim.ticket.id, fence), "it was believed");
+        assert!(table.0.over(claim.ticket.id, fence), "word of the present one was not");
     }
-}
-
-async fn one_row(table: &Table, sql: &str) -> i64 {
-    one(&table.0.link, sql).await
 }
 
 #[tokio::test]

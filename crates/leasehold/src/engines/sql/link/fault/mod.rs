@@ -32,9 +32,9 @@ impl Fault {
         Self { error: away("the connection is gone"), again: false, broken: true }
     }
 
-    /// What went before it may have had an effect.
+    /// What went before it has had an effect, and is not repeated with it.
     pub(super) fn unknown(self) -> Self {
-        Self { error: self.error.unknown(), ..self }
+        Self { error: self.error.unknown(), again: false, ..self }
     }
 
     /// What was never committed had no effect, even if its answer is lost.

@@ -244,7 +244,9 @@ async fn a_path_may_have_any_letters() {
         for _ in 0..2 {
             let clock = Clock::from(rig.clock.clone());
             let engine = Sqlite::open(options.clone(), clock).await.unwrap();
-            take(&engine, &ticket("x")).await;
+            let one = ticket("x");
+            take(&engine, &one).await;
+            give_back(&engine, &one).await;
             engine.close().await.unwrap();
         }
     }
