@@ -2,7 +2,7 @@
 //! simulated connections to simulated servers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold::engine::BoxFuture;
@@ -23,6 +23,7 @@ pub struct Wire {
     /// The longest that a lease may have been asked to run.
     longest: Millis,
     clients: u8,
+    poisoned: Mutex<u64>,
 }
 
 impl Wire {
@@ -36,7 +37,8 @@ impl Wire {
         };
         let longest = schedule.steps.iter().map(|step| asked(&step.act)).max().unwrap_or(0);
         let (setting, clients) = (schedule.setting, schedule.clients());
-        Arc::new(Self { world: world.clone(), setting, longest, clients })
+        let poisoned = Mutex::default();
+        Arc::new(Self { world: world.clone(), setting, longest, clients, poisoned })
     }
 
     fn url(&self) -> String {
@@ -52,6 +54,12 @@ impl Wire {
             }
             _ => format!("redis://n0?{common}"),
         }
+    }
+
+    fn poison(&self, world: &World) {
+        let key = b"leasehold:{default}:record:p0";
+        world.node(0, |node| node.ask(&[b"SET", key, b"{\"a\": 1}"]));
+        *self.poisoned.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
     /// Whether the key of a mutex on this node is this lease's.
@@ -104,6 +112,7 @@ impl Scene for Wire {
             FaultKind::Unrung => world.silence(client.only(Lane::Pushes), Some(Way::Back), span),
             FaultKind::Stall => world.pause_node(whom, span),
             FaultKind::Cut => world.cut(client),
+            FaultKind::Poison => self.poison(world),
             _ => {}
         }
     }
@@ -140,7 +149,13 @@ impl Scene for Wire {
             "stop" => FaultKind::Pause.word(),
             other => other,
         };
-        bites.into_iter().map(|(kind, count)| (word(kind), count)).collect()
+        let mut bites: BTreeMap<_, _> =
+            bites.into_iter().map(|(kind, count)| (word(kind), count)).collect();
+        let poisoned = *self.poisoned.lock().unwrap_or_else(PoisonError::into_inner);
+        if poisoned > 0 {
+            bites.insert(FaultKind::Poison.word(), poisoned);
+        }
+        bites
     }
 
     fn requests(&self) -> (u64, u64) {

@@ -61,7 +61,7 @@ pub(super) async fn open(text: String, clock: Clock) -> Result<Arc<dyn Node>> {
 pub(super) fn seated(engine: Arc<dyn Engine>) -> Arc<super::seat::Seat> {
     let endpoint = engine.profile().endpoint.clone();
     let open = move || -> BoxFuture<Result<Arc<dyn Node>>> {
-        let node: Arc<dyn Node> = Arc::new(Member(Arc::clone(&engine)));
+        let node: Arc<dyn Node> = Arc::new(Member(Arc::clone(&engine), Clock::System));
         Box::pin(std::future::ready(Ok(node)))
     };
     super::seat::Seat::new(endpoint, Box::new(open))

@@ -1,6 +1,6 @@
 //! Renewals on a cluster, where each server answers for its own part.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tokio::task::JoinSet;
 
@@ -46,7 +46,7 @@ where
 }
 
 fn parts(refreshes: Vec<Refresh>, home: impl Fn(&Refresh) -> Option<Address>) -> Vec<Part> {
-    let (mut parts, mut known) = (Vec::<Part>::new(), HashMap::new());
+    let (mut parts, mut known) = (Vec::<Part>::new(), BTreeMap::new());
     for (at, refresh) in refreshes.into_iter().enumerate() {
         let part = *known.entry(home(&refresh)).or_insert_with(|| {
             parts.push(Part::default());

@@ -5,7 +5,7 @@
 //! client is the fewer calls it makes. No verb is sent twice: not all of them
 //! know a lease id by which the second would be told from the first.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redis::{Cmd, Value};
@@ -105,7 +105,7 @@ pub(super) enum Courier {
 pub(super) struct Queues {
     van: Van,
     home: Handle,
-    open: Mutex<HashMap<Option<Address>, UnboundedSender<Parcel>>>,
+    open: Mutex<BTreeMap<Option<Address>, UnboundedSender<Parcel>>>,
 }
 
 impl Queues {
