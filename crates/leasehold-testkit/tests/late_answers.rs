@@ -414,7 +414,7 @@ async fn who_has_no_time_to_wait_takes_what_the_first_answer_says() {
     guard.release().await.unwrap();
     assert!(!below.status("n").await.unwrap().is_busy());
     let memory = Locks::memory();
-    memory.mutex("n").lock().within(Duration::ZERO).await.unwrap();
+    memory.mutex("n").lock().within(Duration::ZERO).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
