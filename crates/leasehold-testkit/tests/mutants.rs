@@ -64,10 +64,7 @@ const fn killers(mutant: Mutant) -> &'static [&'static str] {
         Mutant::RenewsOnce => &["renewal::a_lease_outlives_many_ttls"],
         Mutant::ReentryKeepsShortTtl => &["owners::the_longest_ttl_counts"],
         Mutant::ConvertLetsGo => &["modes::a_conversion_lets_no_writer_in"],
-        Mutant::RenewalShortens => &[
-            "verbs::a_renewal_by_less_takes_nothing_away",
-            "renewal::an_extension_by_less_takes_nothing_away",
-        ],
+        Mutant::RenewalShortens => &["verbs::a_renewal_by_less_takes_nothing_away"],
         Mutant::ConvertsOnce => &[
             "modes::a_repeated_conversion_is_answered_as_the_first",
             "replies::a_conversion_whose_reply_is_lost_is_settled",

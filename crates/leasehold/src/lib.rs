@@ -27,6 +27,7 @@ mod layers;
 mod locks;
 mod losses;
 #[cfg(not(leasehold_sim))]
+#[allow(unreachable_pub, reason = "public in a simulation")]
 mod mutant;
 #[cfg(leasehold_sim)]
 pub mod mutant;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use leasehold::claim::{Claim, Ending, Ticket, Verdict};
+use leasehold::claim::{Claim, Ending, Renewal, Ticket, Verdict};
 use leasehold::engine::BoxFuture;
-use leasehold::{Error, ErrorKind, Outcome as Effect, Released, Result};
+use leasehold::{Error, ErrorKind, Mode, Outcome as Effect, Released, Result};
+use tokio::time::sleep;
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, eventually, free, idle, locked};
