@@ -111,6 +111,8 @@ impl<E: Ensemble> Office<E> {
         let door = self.ensemble.list(Line::of(name, Part::Door), None).await?;
         let mut holding = grouped(self.look_closely(permits).await?);
         let mut waiting = self.look_closely(door).await?;
+        // The door does not say what one wants behind it.
+        waiting.iter_mut().for_each(|seen| seen.mode = seen.card.mode.unwrap_or(seen.mode));
         let of = holding.iter().find_map(|seen| match seen.mode {
             Mode::Permits { of, .. } if of > 0 => Some(of),
             _ => None,
