@@ -415,31 +415,49 @@ async fn rl12_a_claim_that_fails_leaves_nothing_on_any_node() {
     assert!((0..3).all(|node| nodes.has(node)), "someone else's lock was removed");
 }
 
-/// Some servers answer only when a ticket is in its third round; then all of
-/// its rounds are answered at once, and the first two are cleaned up.
-async fn granted_among_late_answers(nodes: &Nodes, slow: &[usize]) -> Guard {
-    let locks = nodes.hasty().await;
-    // Connections and scripts are there.
-    let warm = locks.mutex("warm").lock().within(PATIENCE).await.unwrap();
-    warm.release().await.unwrap();
-    let before: Vec<u64> = slow.iter().map(|node| nodes.calls(*node)).collect();
-    slow.iter().for_each(|node| nodes.proxies[*node].set(Way::Replies, Fault::Hold));
+/// Some servers get the first three rounds of a ticket at once, and after them
+/// the clean-ups of two.
+async fn granted_among_late_requests(nodes: &Nodes, locks: Locks, slow: &[usize]) -> Guard {
+    let fast = (0..3).find(|node| !slow.contains(node)).unwrap();
+    let before: Vec<u64> = (0..3).map(|node| nodes.calls(node)).collect();
+    let since = |node: usize| nodes.calls(node) - before[node];
+    slow.iter().for_each(|node| nodes.proxies[*node].set(Way::Requests, Fault::Hold));
     let asked = tokio::spawn(async move { locked(&locks).await });
-    let asked_since = |at: usize| nodes.calls(slow[at]) - before[at];
-    eventually("a third round", || (0..slow.len()).all(|at| asked_since(at) >= 3)).await;
+    // Twice locked and unlocked.
+    eventually("a third round", || since(fast) >= 5).await;
     nodes.heal();
     let guard = timeout(PATIENCE, asked).await.unwrap().unwrap();
-    // Three locks and two clean-ups, at least.
-    eventually("late clean-ups", || (0..slow.len()).all(|at| asked_since(at) >= 5)).await;
+    eventually("late clean-ups", || slow.iter().all(|node| since(*node) >= 5)).await;
     guard
+}
+
+/// Connections and scripts are there, and all counters of `n` agree, so that
+/// one trip makes a fence.
+async fn evened_out(nodes: &Nodes) -> Locks {
+    let locks = nodes.hasty().await;
+    let number = |node: usize| -> String {
+        let value: String = nodes.peek(node, |it| it.get(KEY).unwrap());
+        value.split(':').nth(1).unwrap().to_owned()
+    };
+    loop {
+        let guard = locked(&locks).await;
+        eventually("all nodes have it", || nodes.holders() == 3).await;
+        let numbers = [0, 1, 2].map(number);
+        guard.release().await.unwrap();
+        eventually("free", || nodes.holders() == 0).await;
+        if numbers[0] == numbers[1] && numbers[1] == numbers[2] {
+            return locks;
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_clean_up_leaves_the_next_round_alone() {
     let nodes = Nodes::new(3);
     let other = nodes.direct().await;
-    for turn in 0..3 {
-        let guard = granted_among_late_answers(&nodes, &[0, 2]).await;
+    for turn in 0..5 {
+        let locks = evened_out(&nodes).await;
+        let guard = granted_among_late_requests(&nodes, locks, &[0, 2]).await;
         assert!(try_lock(&other).await.is_none(), "two holders in turn {turn}");
         assert!(nodes.holders() >= 2, "it stands on {} in turn {turn}", nodes.holders());
         guard.check().unwrap();
@@ -452,9 +470,12 @@ async fn a_late_clean_up_leaves_the_next_round_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_clean_up_leaves_the_next_round_alone_beside_a_stranger() {
     let nodes = Nodes::new(3);
-    let other = nodes.direct().await;
+    let (locks, other) = (nodes.hasty().await, nodes.direct().await);
+    // Connections and scripts are there, and a counter that nobody has drawn from.
+    drop(locks.mutex("warm").lock().within(PATIENCE).await.unwrap());
+    eventually("warm nodes", || (0..3).all(|node| nodes.calls(node) >= 2)).await;
     let _: () = nodes.peek(1, |it| it.set_ex(KEY, "someone else", 3600).unwrap());
-    let guard = granted_among_late_answers(&nodes, &[2]).await;
+    let guard = granted_among_late_requests(&nodes, locks, &[2]).await;
     nodes.forget(1);
     assert!(try_lock(&other).await.is_none(), "two holders");
     assert!(nodes.has(0) && nodes.has(2), "a vote was cleaned away");

@@ -74,8 +74,8 @@ pub(super) struct Round {
     errors: Vec<Error>,
     /// Which nodes have answered in any way: a bit for each.
     heard: u64,
-    /// Errands that have to clean up, if it comes to that.
-    uncleaned: usize,
+    /// Which nodes have nothing of it any more, once it is given up.
+    cleaned: u64,
 }
 
 impl Round {
@@ -96,7 +96,7 @@ impl Round {
             busy: Vec::new(),
             errors: Vec::new(),
             heard: 0,
-            uncleaned: table.size(),
+            cleaned: 0,
         };
         let floor = floor();
         for index in 0..table.size() {
@@ -147,7 +147,7 @@ impl Round {
                 self.heard |= 1 << node;
                 self.count_answer(node, answer);
             }
-            Told::Cleaned => self.uncleaned -= 1,
+            Told::Cleaned => self.cleaned |= 1 << node,
             Told::Raised(_) => {}
         }
     }
@@ -191,12 +191,18 @@ impl Round {
         Outcome::Granted { fence, ttl, sent_at: self.sent_at, fate: self.fate }
     }
 
+    /// Whether a node that has voted still has to clean up. Nobody waits for
+    /// those that are silent.
+    fn is_unclean(&self) -> bool {
+        self.votes.iter().any(|vote| self.cleaned >> vote.node & 1 == 0)
+    }
+
     /// Gives back what was taken, and waits for it a little: who comes next
     /// should not find it.
     async fn give_up(mut self) -> Outcome {
         self.fate.send_replace(Fate::GivenUp);
         self.until = self.inner.table.clock.now().after(self.until.since(self.sent_at));
-        while self.uncleaned > 0 {
+        while self.is_unclean() {
             match self.next().await {
                 Some(told) => self.count(told),
                 None => break,
