@@ -146,7 +146,7 @@ async fn scans(locks: &Locks) -> Checked<Vec<String>> {
 async fn doctor_tells_of_a_table_that_is_read_as_a_whole() -> Checked {
     for db in Database::both()? {
         db.with_jobs().await?;
-        let locks = db.open(FULL).await?;
+        let locks = db.open(&format!("{FULL}&timeout=8s")).await?;
         locks.mutex("a").lock().await?.release().await?;
         assert!(scans(&locks).await?.is_empty(), "there is an index");
         db.run(match db.dialect {
