@@ -40,7 +40,7 @@ impl<B: Body> Rest<B> {
 #[derive(Debug)]
 pub(crate) enum Whole<B> {
     /// All of it.
-    Whole(Bytes),
+    All(Bytes),
     /// All of it, with trailers behind it.
     Trailed(Rest<B>),
     /// It is longer than it may be; nothing of it is lost.
@@ -57,7 +57,7 @@ pub(crate) async fn read<B: Body>(body: B, most: usize) -> Result<Whole<B>, B::E
         size += more.unwrap_or(0);
         let frame = match frame.into_data() {
             // Most bodies are one piece.
-            Ok(data) if size <= most && rest.is_over() => return Ok(Whole::Whole(data)),
+            Ok(data) if size <= most && rest.is_over() => return Ok(Whole::All(data)),
             Ok(data) => Frame::data(data),
             Err(other) => other,
         };
@@ -68,7 +68,7 @@ pub(crate) async fn read<B: Body>(body: B, most: usize) -> Result<Whole<B>, B::E
             Some(_) => {}
         }
     }
-    Ok(Whole::Whole(joined(rest.read)))
+    Ok(Whole::All(joined(rest.read)))
 }
 
 fn joined(frames: VecDeque<Frame<Bytes>>) -> Bytes {

@@ -146,7 +146,7 @@ where
     let policy = &route.policy;
     let (parts, body) = request.into_parts();
     let body = match read(body, policy.max_request).await {
-        Ok(Whole::Whole(body)) => body,
+        Ok(Whole::All(body)) => body,
         // A service that reads bodies whole has no use for trailers.
         Ok(Whole::Trailed(body)) => body.into_data(),
         Ok(Whole::Longer(_)) => return Ok(told(Problem::too_large())),
@@ -310,7 +310,7 @@ where
     };
     let (parts, body) = response.into_parts();
     let (kept, body) = match read(body, policy.max_response).await {
-        Ok(Whole::Whole(body)) => {
+        Ok(Whole::All(body)) => {
             let saved = Saved::encode(&parts, &body, &policy.headers);
             (Kept::from(saved), Either::Left(Full::new(body)))
         }

@@ -189,9 +189,7 @@ async fn keep(response: Response, kept: &[HeaderName], given: &Given) -> Result<
     }
     let (parts, body) = response.into_parts();
     let (saved, body) = match read(body, MAX_RESPONSE).await {
-        Ok(Whole::Whole(body)) => {
-            (Kept::from(Saved::encode(&parts, &body, kept)), Body::from(body))
-        }
+        Ok(Whole::All(body)) => (Kept::from(Saved::encode(&parts, &body, kept)), Body::from(body)),
         Ok(Whole::Longer(rest) | Whole::Trailed(rest)) => (Kept::nothing(), Body::new(rest)),
         // It was done, and nobody will know more about it.
         Err(_) => return Ok(Kept::nothing()),

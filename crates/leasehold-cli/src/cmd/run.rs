@@ -64,10 +64,10 @@ async fn hold(
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     signals.hear_children()?;
-    let tethered = args.on_lost != OnLost::Ignore;
     let (streams, environment) = (Streams::inherited()?, environment(tenure, label));
-    let child = Child::spawn(&args.command, environment, streams, tethered).await?;
-    match Watch::new(Plan::of_run(args, tenure), tenure, child).until_end(signals).await {
+    let plan = Plan::of_run(args, tenure);
+    let child = Child::spawn(&args.command, environment, streams, plan.latest(tenure)).await?;
+    match Watch::new(plan, tenure, child).until_end(signals).await {
         End::Own(code) => Ok(code),
         End::Stopped => Err(Failure::silent(LOST)),
         End::Unguarded => Err(Failure::silent(INTERNAL)),

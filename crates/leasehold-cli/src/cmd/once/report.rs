@@ -40,7 +40,7 @@ impl Report {
         let (out, stdout) = Transcript::new(Output::Standard).map_err(cannot)?;
         let (err, stderr) = Transcript::new(Output::Error).map_err(cannot)?;
         let streams = Streams::with_outputs(stdout, stderr)?;
-        let child = Child::spawn(command, environment, streams, true).await?;
+        let child = Child::spawn(command, environment, streams, plan.latest(lease)).await?;
         let (running, over) = watch::channel(());
         let end = async {
             let end = Watch::new(plan, lease, child).until_end(&mut signals).await;

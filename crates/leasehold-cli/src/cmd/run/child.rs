@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitStatus, kill_process_group, test_kill_pro
 use super::tree;
 use super::wire::{Wire, Word, hand_over};
 use crate::args::{GUARD, Start};
-use crate::failure::{Failure, INTERNAL, NOT_EXECUTABLE, NOT_FOUND};
+use crate::failure::{Failure, INTERNAL, LOST, NOT_EXECUTABLE, NOT_FOUND};
 
 /// How long to wait for a guardian that ends what is left.
 const LAST_BLOWS: Duration = Duration::from_secs(5);
@@ -72,13 +72,16 @@ fn copy(stream: impl AsFd) -> Result<OwnedFd, Failure> {
 }
 
 impl Child {
-    /// Starts `command`. With a tether nothing of it outlives this process.
+    /// Starts `command`, which must have ended at `latest`, unless the guardian
+    /// hears otherwise; nothing of it outlives this process. Without a `latest`
+    /// it goes on for as long as it likes.
     pub(crate) async fn spawn(
         command: &[OsString],
         environment: impl IntoIterator<Item = (&'static str, String)>,
         streams: Streams,
-        tethered: bool,
+        latest: Option<Moment>,
     ) -> Result<Self, Failure> {
+        let tethered = latest.is_some();
         // If the guardian dies, what it had below it comes to us.
         tree::adopt();
         let (near, far) = UnixStream::pair().map_err(|cause| not_started(&cause))?;
@@ -88,7 +91,9 @@ impl Child {
         let handed = hand_over(&near, &files.collect::<Vec<BorrowedFd<'_>>>());
         drop(streams);
         let wire = handed.and_then(|()| Wire::new(near)).map_err(|cause| not_started(&cause))?;
-        let (told, ended, alone, left) = (Moment::NEVER, false, false, false);
+        let told = latest.unwrap_or(Moment::NEVER);
+        wire.say(Word::KillAt(told));
+        let (ended, alone, left) = (false, false, false);
         Self { group: guardian, guardian, wire, told, ended, alone, left }.started().await
     }
 
@@ -116,6 +121,10 @@ impl Child {
             Some(Word::Started(id)) => {
                 self.group = Pid::from_raw(id).unwrap_or(self.group);
                 Ok(self)
+            }
+            Some(Word::Doomed) => {
+                let why = "the lease ran out before the command could be started";
+                Err(Failure::new(LOST, why))
             }
             Some(Word::Failed(code)) => Err(not_started(&io::Error::from_raw_os_error(code))),
             _ => Err(Failure::internal("the guardian of the command has died")),

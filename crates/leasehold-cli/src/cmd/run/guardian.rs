@@ -38,10 +38,16 @@ pub(crate) async fn guard(args: &Guard) -> Result<u8, Failure> {
     let cannot = |cause: io::Error| Failure::internal(cause.to_string());
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(cannot)?);
     let files = take_over(&stream).map_err(cannot)?;
-    let wire = Wire::new(stream).map_err(cannot)?;
+    let mut wire = Wire::new(stream).map_err(cannot)?;
+    // Nothing is begun for one who is gone, or too late.
+    let Some(Word::KillAt(latest)) = wire.hear().await else { return Ok(INTERNAL) };
+    if Clock::System.now() >= latest {
+        wire.say(Word::Doomed);
+        return Ok(INTERNAL);
+    }
     Ok(match start(args, files) {
         Ok((ward, lifelines)) => {
-            let code = Guardian::new(ward, wire, args.leave).watch(&mut signals).await;
+            let code = Guardian::new(ward, wire, args.leave, latest).watch(&mut signals).await;
             // Only now may others take the lease for that of a dead process.
             drop(lifelines);
             code
@@ -83,8 +89,8 @@ struct Guardian {
 }
 
 impl Guardian {
-    const fn new(ward: Pid, wire: Wire, leave: bool) -> Self {
-        Self { ward, wire, leave, kill_at: Moment::NEVER, doomed: false, alone: false }
+    const fn new(ward: Pid, wire: Wire, leave: bool, kill_at: Moment) -> Self {
+        Self { ward, wire, leave, kill_at, doomed: false, alone: false }
     }
 
     async fn watch(mut self, signals: &mut Signals) -> u8 {

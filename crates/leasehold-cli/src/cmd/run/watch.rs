@@ -88,6 +88,13 @@ impl Plan {
         let begin_at = if on_lost == OnLost::Kill { kill_at } else { margin };
         Self { on_lost, grace, begin_at, kill_at, until: Moment::NEVER }
     }
+
+    /// When the guardian kills, should we be stopped ourselves: a little after we
+    /// would, and before the lease has run out. Never, if that was asked for.
+    pub(crate) fn latest(&self, lease: &dyn Lease) -> Option<Moment> {
+        let latest = lease.deadline().before(self.kill_at / 2);
+        (self.on_lost != OnLost::Ignore).then_some(latest)
+    }
 }
 
 impl<'a> Watch<'a> {
@@ -146,13 +153,11 @@ impl<'a> Watch<'a> {
         self.child.is_unguarded() && self.plan.on_lost != OnLost::Ignore
     }
 
-    /// The moment at which the guardian kills, should we be stopped ourselves:
-    /// a little after we would, and before the lease has run out.
+    /// The same, while it is being stopped too.
     fn latest(&self) -> Moment {
-        let runs_out = self.lease.deadline().before(self.plan.kill_at / 2);
+        let Some(runs_out) = self.plan.latest(self.lease) else { return Moment::NEVER };
         let others = self.lease.others_end().before(self.plan.kill_at / 2);
         match (&self.stop, self.lease.standing()) {
-            _ if self.plan.on_lost == OnLost::Ignore => Moment::NEVER,
             (None, _) => runs_out,
             (Some(Stop { killed: Some(at), .. }), _) => *at,
             (Some(stop), Standing::Lost(_)) => self.after_grace(stop).min(others),
@@ -248,7 +253,8 @@ impl<'a> Watch<'a> {
         let killed = self.stop.as_ref().and_then(|stop| stop.killed);
         match killed {
             _ if self.ended.is_some() && self.child.is_gone() => self.stop.take().map(|it| it.end),
-            Some(at) if now >= at.after(AFTER_KILL) => {
+            // As long as the lease is ours nobody else is in: better late than two.
+            Some(at) if now >= at.after(AFTER_KILL) && self.lease.check().is_err() => {
                 tell("some processes of the command do not end although they were killed");
                 self.stop.take().map(|stop| stop.end)
             }
