@@ -265,7 +265,6 @@ fn scripts_are_answered_alike() {
         let recorded: Vec<_> = (0..3).map(|seed| traffic::record(url, seed)).collect();
         with_pair(|pair| {
             let steps: u64 = recorded.iter().map(|events| replay(pair, events)).sum();
-            println!("{url}: {steps} steps");
             assert!(steps > 1_000, "{url} was compared in {steps} steps only");
         });
     }

@@ -12,6 +12,7 @@ use super::{End, Parcel, Way};
 use crate::world::World;
 
 /// Asks for a connection. It is made, refused, or never answered.
+#[must_use]
 pub fn dial(world: World, client: usize, node: usize) -> Dialed {
     Box::pin(async move {
         let id = world.with(|inner, now| inner.net.open(client, node, now));

@@ -74,15 +74,15 @@ fn float(out: &mut Bytes, number: f64) {
 fn integer(out: &mut Bytes, number: i64) {
     let bytes = number.to_be_bytes();
     let (kind, size) = match number {
-        0..=0x7f | -32..=-1 => return out.push(bytes[7]),
-        0..=0xff => (0xcc, 1),
-        0..=0xffff => (0xcd, 2),
-        0..=0xffff_ffff => (0xce, 4),
-        0.. => (0xcf, 8),
-        -0x80.. => (0xd0, 1),
-        -0x8000.. => (0xd1, 2),
-        -0x8000_0000.. => (0xd2, 4),
-        _ => (0xd3, 8),
+        -32..=0x7f => return out.push(bytes[7]),
+        0x80..=0xff => (0xcc, 1),
+        0x100..=0xffff => (0xcd, 2),
+        0x1_0000..=0xffff_ffff => (0xce, 4),
+        0x1_0000_0000.. => (0xcf, 8),
+        -0x80..=-33 => (0xd0, 1),
+        -0x8000..=-0x81 => (0xd1, 2),
+        -0x8000_0000..=-0x8001 => (0xd2, 4),
+        ..=-0x8000_0001 => (0xd3, 8),
     };
     out.push(kind);
     out.extend(&bytes[8 - size..]);

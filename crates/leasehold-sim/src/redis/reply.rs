@@ -15,11 +15,11 @@ pub enum Reply {
     /// A value.
     Bulk(Bytes),
     /// Several.
-    Array(Vec<Reply>),
+    Array(Vec<Self>),
     /// Pairs.
-    Map(Vec<(Reply, Reply)>),
+    Map(Vec<(Self, Self)>),
     /// What a subscriber is told.
-    Push(Vec<Reply>),
+    Push(Vec<Self>),
     /// A refusal.
     Error(String),
 }

@@ -35,6 +35,9 @@ struct Stayer {
     home: Handle,
 }
 
+/// A task, and the home that shall go on with it.
+type Away = (Weak<dyn Stay>, Handle);
+
 /// A place in the room; given back on drop.
 pub(super) struct Seat(usize);
 
@@ -71,7 +74,7 @@ impl Room {
     }
 
     /// Those who have been here for too long; whether nobody is left.
-    fn left_alone(&mut self, now: Moment) -> (Vec<(Weak<dyn Stay>, Handle)>, bool) {
+    fn left_alone(&mut self, now: Moment) -> (Vec<Away>, bool) {
         let all = self.seats.iter().flatten();
         let old = all.filter(|stayer| now.since(stayer.since) >= PATIENCE);
         let old = old.map(|stayer| (Weak::clone(&stayer.task), stayer.home.clone())).collect();
@@ -108,7 +111,7 @@ impl Watch {
     }
 
     /// Those who have been here for too long.
-    fn left_alone(&mut self) -> Vec<(Weak<dyn Stay>, Handle)> {
+    fn left_alone(&mut self) -> Vec<Away> {
         let now = Clock::System.now();
         let (old, is_empty) = in_room(|room: &mut Room| room.left_alone(now));
         self.is_done = is_empty;
