@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use crate::ledger::{Broken, Ledger, Truth};
 use crate::net::Delays;
 use crate::scene::{Contract, Scene, Wire};
-use crate::schedule::{Fault, FaultKind, PERMITS, Schedule, Setting, Stage, Step, User};
+use crate::schedule::{Act, Fault, FaultKind, PERMITS, Schedule, Setting, Stage, Step, User};
 use crate::story::Story;
 use crate::users::{Surroundings, live};
 use crate::world::{Setup, World};
@@ -123,7 +123,10 @@ impl<S: Scene> Play<S> {
 
     fn around(&self, client: u8) -> Surroundings {
         let truth: Arc<dyn Truth + Send + Sync> = Arc::clone(&self.scene) as _;
+        let ends = |step: &Step| matches!(step.act, Act::Shutdown(_) | Act::Evict(_));
+        let calm = self.schedule.faults.is_empty() && !self.schedule.steps.iter().any(ends);
         Surroundings {
+            calm,
             setting: self.schedule.setting,
             base: self.world.at(Duration::ZERO),
             process: self.world.client(usize::from(client)),
@@ -190,11 +193,12 @@ impl<S: Scene> Play<S> {
         let number = self.world.add_client("probe");
         let (scene, ledger) = (Arc::clone(&self.scene), Arc::clone(&self.ledger));
         let names = self.schedule.names();
+        let ttl = Duration::from_millis(self.schedule.setting.ttl);
         let probe = self.world.spawn(number, async move {
             let client = u8::try_from(number).unwrap_or(u8::MAX);
             let Ok(locks) = scene.open(client).await else { return };
             for name in names {
-                if let Some(how) = taken(&locks, &name).await {
+                if let Some(how) = taken(&locks, &name, ttl).await {
                     ledger.breaks("I8", how);
                 }
             }
@@ -221,13 +225,13 @@ impl<S: Scene> Play<S> {
 }
 
 /// Why a name that nobody has is not given to one more, who is patient.
-async fn taken(locks: &Locks, name: &str) -> Option<String> {
+async fn taken(locks: &Locks, name: &str, ttl: Duration) -> Option<String> {
     let mut why = None;
     for _ in 0..5 {
         let lock = match name.as_bytes().first() {
-            Some(b'r') => locks.rwlock(name).write(),
-            Some(b's') => locks.semaphore(name, PERMITS).acquire(PERMITS),
-            _ => locks.mutex(name).lock(),
+            Some(b'r') => locks.rwlock(name).ttl(ttl).write(),
+            Some(b's') => locks.semaphore(name, PERMITS).ttl(ttl).acquire(PERMITS),
+            _ => locks.mutex(name).ttl(ttl).lock(),
         };
         match lock.within(Duration::from_secs(10)).await {
             Ok(_) => return None,

@@ -244,6 +244,8 @@ fault_kinds! {
     Freeze "freeze",
     /// The clock of a server is fast by so many parts in a million.
     Rush "rush",
+    /// Somebody has written another thing into the record `p0`.
+    Poison "poison",
     /// A client does nothing for a while: SIGSTOP, or a long collection.
     Pause "pause",
     /// All connections of a client break.
@@ -274,8 +276,8 @@ impl FaultKind {
     /// Whether it happens to a server.
     #[must_use]
     pub const fn hits_server(self) -> bool {
-        use FaultKind::{Amnesia, Curb, Freeze, Refuse, Restart, Rush, Stall};
-        matches!(self, Stall | Restart | Amnesia | Refuse | Curb | Freeze | Rush)
+        use FaultKind::{Amnesia, Curb, Freeze, Poison, Refuse, Restart, Rush, Stall};
+        matches!(self, Stall | Restart | Amnesia | Refuse | Curb | Freeze | Rush | Poison)
     }
 }
 

@@ -15,16 +15,17 @@ use leasehold::engine::{
     RecordListing, Records, Scope, Selector, Store,
 };
 use leasehold::sim::Client;
-use leasehold::{Error, ErrorKind, Moment, Name, Namespace, Result, staged};
+use leasehold::staged::{self, Shorten};
+use leasehold::{Error, ErrorKind, Moment, Name, Namespace, Result};
 
 use super::bells::Push;
 
 /// One server.
-#[derive(Debug)]
 pub struct Server {
     /// Its process: its clock is its own.
     pub process: Arc<Client>,
     core: Arc<dyn Engine>,
+    shorten: Shorten,
     events: Events,
     waits: BTreeMap<LeaseId, Waiting>,
     labels: BTreeMap<LeaseId, Arc<str>>,
@@ -41,6 +42,12 @@ pub struct Server {
     evicted: BTreeSet<Arc<str>>,
     released: BTreeSet<Arc<str>>,
     longest: Duration,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Server").field(&self.process).finish()
+    }
 }
 
 struct Waiting {
@@ -61,11 +68,12 @@ impl Server {
     /// A server that has never been asked.
     #[must_use]
     pub fn new(process: Arc<Client>) -> Self {
-        let core = process.enter(staged::core);
+        let (core, shorten) = process.enter(staged::core);
         let events = core.events();
         Self {
             process,
             core,
+            shorten,
             events,
             waits: BTreeMap::new(),
             labels: BTreeMap::new(),
@@ -168,6 +176,9 @@ impl Server {
         tickets.iter_mut().for_each(|it| it.ttl = self.curbed(it.ttl));
         let longest = tickets.iter().map(|it| it.ttl).max().unwrap_or_default();
         self.longest = self.longest.max(longest);
+        if let Some(most) = self.curb {
+            self.process.enter(|| tickets.iter().for_each(|it| (self.shorten)(&it.ticket, most)));
+        }
         let renewals = self.work(|core| core.renew(tickets));
         let above = |renewal| match renewal {
             Renewal::Queued(place) => Renewal::Queued(self.above(place)),

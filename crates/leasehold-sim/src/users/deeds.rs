@@ -50,6 +50,9 @@ impl One {
     fn check_loss(&self, entries: &[Entry]) {
         // Of several, any may be the one that was lost.
         let [entry] = entries else { return };
+        if entry.evicted || self.around.ledger.is_evicting(&entry.name) {
+            return;
+        }
         if self.around.truth.is_released(&entry.label) {
             let how =
                 format!("{entry} was released in time, and its user is told that it was lost");

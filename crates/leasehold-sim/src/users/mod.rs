@@ -21,6 +21,8 @@ use crate::story::Story;
 pub struct Surroundings {
     /// What stays the same.
     pub setting: Setting,
+    /// Whether nothing goes wrong, and nobody shuts a client down.
+    pub calm: bool,
     /// When the run began.
     pub base: Instant,
     /// The process that the user is a task of.

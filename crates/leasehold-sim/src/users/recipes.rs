@@ -12,8 +12,8 @@ use super::One;
 use super::deeds::shown;
 use crate::ledger::Run;
 
-/// How long outcomes are kept: longer than any run.
-const KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long outcomes are kept: longer than any run, and by some for ever.
+const KEEP: [Duration; 2] = [Duration::from_secs(24 * 60 * 60), Duration::MAX];
 
 impl One {
     pub(super) async fn count(&mut self, name: &str) {
@@ -23,6 +23,10 @@ impl One {
             Ok(_) => format!("has counted {name}"),
             Err(error) => format!("has not counted {name}: {error}"),
         });
+        if name.starts_with('p') {
+            // Somebody else writes there, too.
+            return;
+        }
         let ledger = &self.around.ledger;
         match &counted {
             Ok(_) => ledger.tallies(|tallies| tallies.count(name, true)),
@@ -45,9 +49,10 @@ impl One {
     pub(super) async fn once(&mut self, key: &str, work: Duration) {
         let at_most_once = key.ends_with('1');
         let crash = if at_most_once { Crash::Unknown } else { Crash::Rerun };
+        let keep = KEEP[usize::from(at_most_once)];
         let lease = Duration::from_millis(self.around.setting.ttl);
         let busy = if work.as_millis() % 2 == 0 { Busy::Refuse } else { Busy::Wait(lease * 2) };
-        let once = self.locks.once("jobs").lease(lease).keep(KEEP).on_crash(crash).on_busy(busy);
+        let once = self.locks.once("jobs").lease(lease).keep(keep).on_crash(crash).on_busy(busy);
         self.asked += 1;
         let mark = format!("{}#{}", self.user, self.asked);
         let run = Run { key: key.to_owned(), at_most_once };
@@ -90,7 +95,12 @@ impl One {
                     ledger.breaks("I4", how);
                 }
             }
-            Err(error) => self.tell(|| format!("has no outcome of {key}: {error:?}")),
+            Err(error) => {
+                self.tell(|| format!("has no outcome of {key}: {error:?}"));
+                if self.around.calm {
+                    ledger.breaks("once", format!("{key} is not recorded, and nothing is wrong"));
+                }
+            }
         }
     }
 }

@@ -134,6 +134,15 @@ impl State {
         self.holders.iter().any(|lease| lease.seat.id == id && lease.seat.expires > now)
     }
 
+    /// Ends a lease at this moment if it would end later: a server whose limits
+    /// have changed tells its holder so.
+    #[cfg(leasehold_sim)]
+    pub(crate) fn shorten(&mut self, id: LeaseId, ends: Moment) {
+        if let Some(lease) = self.holder_mut(id) {
+            lease.seat.expires = lease.seat.expires.min(ends);
+        }
+    }
+
     fn expire(&mut self, now: Moment) -> Vec<Effect> {
         let lapsed = self.holders.extract_if(.., |lease| lease.seat.expires <= now);
         let mut lapsed: Vec<Lease> = lapsed.collect();

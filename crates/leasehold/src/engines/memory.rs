@@ -8,6 +8,8 @@ mod records;
 use std::collections::{HashMap, VecDeque};
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(leasehold_sim)]
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -90,6 +92,15 @@ impl Memory {
     fn step(&self, name: &Name, verb: Verb) -> (Answer, Moment) {
         let now = self.clock.now();
         (self.shelf().step(name, verb, now), now)
+    }
+
+    /// Makes a lease end after this span at the latest.
+    #[cfg(leasehold_sim)]
+    pub(crate) fn shorten(&self, ticket: &Ticket, most: Duration) {
+        let ends = self.clock.now().after(most);
+        if let Some(slot) = self.shelf().names.get_mut(&ticket.name) {
+            slot.state.shorten(ticket.id, ends);
+        }
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf> {

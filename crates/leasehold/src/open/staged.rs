@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::layered;
+use crate::claim::Ticket;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::engines::memory::Memory;
@@ -11,10 +12,16 @@ use crate::error::Result;
 use crate::layers::retry::Retry;
 use crate::locks::Locks;
 
-/// The pure core and its records, by the clock of whoever asks.
+/// Makes a lease end after a span at the latest.
+pub type Shorten = Box<dyn Fn(&Ticket, Duration) + Send + Sync>;
+
+/// The pure core and its records, by the clock of whoever asks; and a way to
+/// shorten its leases, as a server does whose limits have changed.
 #[must_use]
-pub fn core() -> Arc<dyn Engine> {
-    Arc::new(Memory::new(Clock::System))
+pub fn core() -> (Arc<dyn Engine>, Shorten) {
+    let core = Arc::new(Memory::new(Clock::System));
+    let same = Arc::clone(&core);
+    (core, Box::new(move |ticket, most| same.shorten(ticket, most)))
 }
 
 /// A quorum over these engines; a node has so long to answer.
