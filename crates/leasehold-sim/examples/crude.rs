@@ -21,7 +21,8 @@ fn main() {
         "redis" => (redis, 1, 3, Trouble::Pauses),
         _ => (redlock, 3, 10, Trouble::None),
     };
-    let case = Case { url, nodes, ttl: Duration::from_secs(ttl), trouble };
+    let (ttl, length) = (Duration::from_secs(ttl), Duration::from_secs(20));
+    let case = Case { url, nodes, ttl, trouble, length };
     if words.get(4).is_some_and(|word| word == "c2") {
         leasehold::mutant::revive(Some(leasehold::mutant::Mutant::StaleHandOver));
     }

@@ -29,9 +29,8 @@ impl World {
     /// Sentinels and the nodes of a cluster know at once.
     pub fn fail_over(&self, from: usize, to: usize) {
         self.with(|inner, now| {
-            let keys = inner.nodes[from].copy();
+            let keys = inner.nodes[from].step_down();
             inner.nodes[to].take_over(keys);
-            inner.nodes[from].set_replica(true);
             for node in &mut inner.nodes {
                 node.hear_of_failover(from, to);
                 node.see_new_primary(from, to);

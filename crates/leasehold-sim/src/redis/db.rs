@@ -53,7 +53,7 @@ pub(crate) fn no_integer() -> Reply {
     Reply::error("ERR value is not an integer or out of range")
 }
 
-/// A getter of one type: what is there, `None` if nothing is, or an error.
+/// What is there of one type, or an error; and the same made if nothing is.
 macro_rules! typed {
     ($get:ident, $make:ident, $kind:ident, $type:ty) => {
         pub(crate) fn $get(&mut self, key: &[u8]) -> Result<Option<&mut $type>, Reply> {
@@ -74,10 +74,17 @@ macro_rules! typed {
 }
 
 impl Db {
-    typed!(text, make_text, Text, Bytes);
     typed!(hash, make_hash, Hash, Vec<(Bytes, Bytes)>);
     typed!(list, make_list, List, VecDeque<Bytes>);
     typed!(sorted, make_sorted, Sorted, BTreeMap<Bytes, f64>);
+
+    pub(crate) fn text(&mut self, key: &[u8]) -> Result<Option<&mut Bytes>, Reply> {
+        match self.entry(key).map(|entry| &mut entry.value) {
+            None => Ok(None),
+            Some(Value::Text(it)) => Ok(Some(it)),
+            Some(_) => Err(wrong_type()),
+        }
+    }
 
     pub(crate) fn millis(&self) -> i64 {
         i64::try_from(self.now / 1_000).unwrap_or(i64::MAX)

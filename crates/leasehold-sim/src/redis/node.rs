@@ -99,13 +99,14 @@ impl Node {
         self.sees = self.sees.map(|seen| if seen == from { to } else { seen });
     }
 
-    /// All keys, for a replica.
-    pub(crate) fn copy(&self) -> BTreeMap<Bytes, Entry> {
-        self.db.keys.clone()
+    /// All keys, for the replica that takes over. It follows from now on.
+    pub(crate) fn step_down(&mut self) -> BTreeMap<Bytes, Entry> {
+        self.db.is_replica = true;
+        std::mem::take(&mut self.db.keys)
     }
 
     pub(crate) fn take_over(&mut self, keys: BTreeMap<Bytes, Entry>) {
-        self.db.keys = keys;
+        self.receive(keys);
         self.db.is_replica = false;
     }
 

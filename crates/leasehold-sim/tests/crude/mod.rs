@@ -11,7 +11,7 @@ use tokio::time::{sleep_until, timeout_at};
 
 /// What goes wrong, or what is done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     None,
     /// Nodes read nothing for a while.
     Pauses,
@@ -22,28 +22,27 @@ pub enum Trouble {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
-    pub url: &'static str,
-    pub nodes: usize,
-    pub ttl: Duration,
-    pub trouble: Trouble,
+pub(crate) struct Case {
+    pub(crate) url: &'static str,
+    pub(crate) nodes: usize,
+    pub(crate) ttl: Duration,
+    pub(crate) trouble: Trouble,
+    pub(crate) length: Duration,
 }
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub struct Outcome {
-    pub trace: u64,
-    pub grants: u64,
-    pub bites: BTreeMap<&'static str, u64>,
+pub(crate) struct Outcome {
+    pub(crate) trace: u64,
+    pub(crate) grants: u64,
+    pub(crate) bites: BTreeMap<&'static str, u64>,
     /// Pairs of guards that were good for one name at once.
-    pub overlaps: Vec<String>,
+    pub(crate) overlaps: Vec<String>,
 }
 
 type Guards = Arc<Mutex<Vec<(usize, String, Arc<Guard>)>>>;
 
-const LENGTH: Duration = Duration::from_secs(60);
-
-pub fn run(case: Case, seed: u64) -> Outcome {
+pub(crate) fn run(case: Case, seed: u64) -> Outcome {
     let delays = Delays::seeded(seed);
     let setup = Setup { seed, nodes: case.nodes, delays, keeps_events: false };
     World::run(setup, async |world| {
@@ -63,7 +62,7 @@ pub fn run(case: Case, seed: u64) -> Outcome {
             };
             tasks.push(world.spawn(client, user.live(shared.clone())));
         }
-        let end = world.at(LENGTH);
+        let end = world.at(case.length);
         let trouble = trouble(&world, case, fastrand::Rng::with_seed(seed ^ 0xfa17));
         let _ = timeout_at(end, trouble).await;
         for task in tasks {
@@ -120,7 +119,7 @@ impl User {
                 Err(error) => return self.world.note(format!("{error:?}").as_bytes()),
             },
         };
-        while self.world.now() < LENGTH.mul_f64(0.8) {
+        while self.world.now() < self.case.length.mul_f64(0.8) {
             self.turn(&locks).await;
             self.rest(40).await;
         }

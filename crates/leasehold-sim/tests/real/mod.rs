@@ -9,13 +9,13 @@ use leasehold_sim::redis::Reply;
 use tempfile::TempDir;
 
 /// Ends with its value, and with the thread that started it.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     folder: TempDir,
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--", "redis-server", "--save", "", "--port", "0"])
@@ -29,7 +29,7 @@ impl Server {
     }
 
     /// A connection, once the server listens.
-    pub fn connect(&self) -> Wire {
+    pub(crate) fn connect(&self) -> Wire {
         let path = self.folder.path().join("redis.sock");
         for _ in 0..6_000 {
             if let Ok(stream) = UnixStream::connect(&path) {
@@ -50,10 +50,10 @@ impl Drop for Server {
 }
 
 /// A connection that speaks the older protocol.
-pub struct Wire(BufReader<UnixStream>);
+pub(crate) struct Wire(BufReader<UnixStream>);
 
 impl Wire {
-    pub fn ask(&mut self, request: &[Vec<u8>]) -> String {
+    pub(crate) fn ask(&mut self, request: &[Vec<u8>]) -> String {
         let mut bytes = format!("*{}\r\n", request.len()).into_bytes();
         request.iter().for_each(|word| Reply::Bulk(word.clone()).encode(&mut bytes));
         self.0.get_mut().write_all(&bytes).unwrap();
@@ -81,7 +81,7 @@ impl Wire {
 }
 
 /// An answer of the model in the same words.
-pub fn shown(reply: &Reply) -> String {
+pub(crate) fn shown(reply: &Reply) -> String {
     match reply {
         Reply::Nil => "nil".into(),
         Reply::Status(word) => format!("+{word}"),

@@ -11,7 +11,7 @@ use leasehold_sim::world::{Setup, World};
 use tokio::time::{sleep_until, timeout_at};
 
 /// All that have scripts.
-pub const URLS: &[&str] = &[
+pub(crate) const URLS: &[&str] = &[
     "redis://n0",
     "redis://n0?layout=string",
     "redis://n0?layout=redisson",
@@ -19,10 +19,10 @@ pub const URLS: &[&str] = &[
     "redlock://n0,n1,n2",
 ];
 
-const LENGTH: Duration = Duration::from_secs(40);
+const LENGTH: Duration = Duration::from_secs(20);
 
 /// What the first node was sent.
-pub fn record(url: &'static str, seed: u64) -> Vec<Event> {
+pub(crate) fn record(url: &'static str, seed: u64) -> Vec<Event> {
     let setup = Setup { seed, nodes: 3, delays: Delays::seeded(seed), keeps_events: true };
     World::run(setup, async |world| {
         let mut tasks = Vec::new();

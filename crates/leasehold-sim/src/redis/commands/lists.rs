@@ -22,8 +22,8 @@ pub(super) fn lpop(db: &mut Db, a: &[Bytes]) -> Answer {
 }
 
 pub(super) fn lindex(db: &mut Db, a: &[Bytes]) -> Answer {
-    let index = integer(&a[2])?;
     let Some(all) = db.list(&a[1])? else { return Ok(Reply::Nil) };
+    let index = integer(&a[2])?;
     let at = if index < 0 { index + i64::try_from(all.len()).unwrap_or(0) } else { index };
     let found = usize::try_from(at).ok().and_then(|at| all.get(at));
     Ok(found.map_or(Reply::Nil, |it| Reply::Bulk(it.clone())))

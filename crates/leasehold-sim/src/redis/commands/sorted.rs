@@ -98,8 +98,12 @@ fn bound(bytes: &[u8]) -> Result<(f64, bool), Reply> {
     }
 }
 
-fn within(db: &mut Db, key: &[u8], min: &[u8], max: &[u8]) -> Result<Vec<(f64, Bytes)>, Reply> {
-    let ((min, above), (max, below)) = (bound(min)?, bound(max)?);
+fn within(
+    db: &mut Db,
+    key: &[u8],
+    (min, above): (f64, bool),
+    (max, below): (f64, bool),
+) -> Result<Vec<(f64, Bytes)>, Reply> {
     let mut all = in_order(db, key)?;
     let fits = |score: f64| {
         (if above { score > min } else { score >= min })
@@ -110,33 +114,40 @@ fn within(db: &mut Db, key: &[u8], min: &[u8], max: &[u8]) -> Result<Vec<(f64, B
 }
 
 pub(super) fn zrangebyscore(db: &mut Db, a: &[Bytes]) -> Answer {
-    let all = within(db, &a[1], &a[2], &a[3])?;
+    let (limit, min, max) = (limit(&a[4..])?, bound(&a[2])?, bound(&a[3])?);
+    let all = within(db, &a[1], min, max)?;
     let scores = a[4..].iter().any(|option| option.eq_ignore_ascii_case(b"WITHSCORES"));
-    Ok(listed(limited(&all, &a[4..])?, scores))
+    Ok(listed(limited(&all, limit), scores))
 }
 
 pub(super) fn zremrangebyscore(db: &mut Db, a: &[Bytes]) -> Answer {
-    let all = within(db, &a[1], &a[2], &a[3])?;
+    let (min, max) = (bound(&a[2])?, bound(&a[3])?);
+    let all = within(db, &a[1], min, max)?;
     if let Some(kept) = db.sorted(&a[1])? {
-        all.iter().for_each(|(_, member)| drop(kept.remove(member)));
+        kept.retain(|member, _| !all.iter().any(|(_, gone)| gone == member));
     }
     db.tidy(&a[1]);
     Ok(Reply::count(all.len()))
 }
 
-/// What `LIMIT offset count` leaves.
-fn limited<'a, T>(all: &'a [T], options: &[Bytes]) -> Result<&'a [T], Reply> {
+/// Offset and count of `LIMIT`; everything without it.
+fn limit(options: &[Bytes]) -> Result<(i64, i64), Reply> {
     let at = options.iter().position(|option| option.eq_ignore_ascii_case(b"LIMIT"));
-    let Some(at) = at else { return Ok(all) };
-    let [offset, count] = options.get(at + 1..at + 3).ok_or_else(syntax)? else { return Ok(all) };
-    let (offset, count) = (integer(offset)?, integer(count)?);
+    let Some(at) = at else { return Ok((0, -1)) };
+    match options.get(at + 1..at + 3) {
+        Some([offset, count]) => Ok((integer(offset)?, integer(count)?)),
+        _ => Err(syntax()),
+    }
+}
+
+fn limited<T>(all: &[T], (offset, count): (i64, i64)) -> &[T] {
     let rest = all.get(usize::try_from(offset).unwrap_or(usize::MAX)..).unwrap_or_default();
     let count = usize::try_from(count).unwrap_or(usize::MAX).min(rest.len());
-    Ok(&rest[..count])
+    &rest[..count]
 }
 
 pub(super) fn zrangebylex(db: &mut Db, a: &[Bytes]) -> Answer {
-    let (from, to) = (lex(&a[2])?, lex(&a[3])?);
+    let (limit, from, to) = (limit(&a[4..])?, lex(&a[2])?, lex(&a[3])?);
     let after = |member: &Bytes| match &from {
         Edge::Least => true,
         Edge::Most => false,
@@ -153,7 +164,7 @@ pub(super) fn zrangebylex(db: &mut Db, a: &[Bytes]) -> Answer {
     };
     let mut all = in_order(db, &a[1])?;
     all.retain(|(_, member)| after(member) && before(member));
-    Ok(listed(limited(&all, &a[4..])?, false))
+    Ok(listed(limited(&all, limit), false))
 }
 
 enum Edge {
