@@ -131,8 +131,7 @@ impl Scene for Wire {
     }
 
     /// What names and leases leave is seen by the last client. Connections are
-    /// not looked at: the network keeps those that were given up while they were
-    /// made.
+    /// not looked at yet.
     fn residue(&self, _: &[u8]) -> Vec<String> {
         Vec::new()
     }
