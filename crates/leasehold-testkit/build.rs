@@ -19,7 +19,6 @@ const FILES: [(&str, Swaps); 8] = [
         &[
             ("std::sync::{Arc", "shuttle::sync::{Arc"),
             ("std::sync::atomic", "shuttle::sync::atomic"),
-            ("tokio::runtime::Handle", "crate::home::Handle"),
             ("mod staying;", "use crate::home::staying;"),
         ],
     ),

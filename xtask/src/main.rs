@@ -23,7 +23,7 @@ struct Chore {
     run: fn(&[String]) -> Done,
 }
 
-const CHORES: [Chore; 7] = [
+const CHORES: [Chore; 8] = [
     Chore {
         name: "test",
         help: "install what the tests need, run them all, end with one summary line;\n           \

@@ -25,13 +25,7 @@ mod error {
 }
 
 mod mutant {
-    pub(crate) enum Mutant {
-        RetriedReleaseIsLost,
-    }
-
-    pub(crate) const fn lives(_: Mutant) -> bool {
-        false
-    }
+    include!(concat!(env!("OUT_DIR"), "/mutant.rs"));
 }
 
 mod url {

@@ -64,8 +64,8 @@ impl<'a> Storm<'a> {
         }
         self.deployment.heal()?;
         let counts = self.deployment.ways().iter().map(crate::proxy::FaultProxy::counts);
-        let (reset, held) = counts
-            .fold((0, 0), |(reset, held), it| (reset + it.reset, held + it.replies.held));
+        let (reset, held) =
+            counts.fold((0, 0), |(reset, held), it| (reset + it.reset, held + it.replies.held));
         Ok(Faults { reset, held, ..self.faults })
     }
 

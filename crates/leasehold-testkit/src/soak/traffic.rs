@@ -12,7 +12,7 @@ use super::witness::{Shown, Witness};
 
 /// One for each kind of lock; all clients want all of them. In a cluster they
 /// are of different shards.
-pub const NAMES: [&str; 6] = ["mutex/a", "mutex/b", "mutex/c", "rw/a", "rw/b", "permits/a"];
+pub(super) const NAMES: [&str; 6] = ["mutex/a", "mutex/b", "mutex/c", "rw/a", "rw/b", "permits/a"];
 /// How many permits there are.
 const PERMITS: u32 = 3;
 /// Tasks of one client.

@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_millis(1);
 
 /// A guard that its holder uses and the witness looks at. Whoever releases it
 /// takes it out first: from then on it claims nothing.
-pub type Shown = Arc<RwLock<Option<Guard>>>;
+pub(super) type Shown = Arc<RwLock<Option<Guard>>>;
 
 /// Sees all guards of one deployment.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ struct Seen {
 impl Witness {
     /// Shows a guard as soon as it is granted.
     #[must_use]
-    pub fn show(&self, guard: Guard) -> Shown {
+    pub(super) fn show(&self, guard: Guard) -> Shown {
         let name = guard.name().as_str().to_owned();
         let (mode, fence) = (guard.mode(), guard.fence());
         let shown = Arc::new(RwLock::new(Some(guard)));
@@ -51,7 +51,7 @@ impl Witness {
     }
 
     /// Looks at everybody again and again, until it is aborted.
-    pub fn watch(self: &Arc<Self>) -> JoinHandle<()> {
+    pub(super) fn watch(self: &Arc<Self>) -> JoinHandle<()> {
         let witness = Arc::clone(self);
         tokio::spawn(async move {
             loop {

@@ -23,19 +23,6 @@ pub(crate) mod engine {
     pub(crate) use leasehold::engine::BoxFuture;
 }
 
-/// No fault from life lives here.
-pub(crate) mod mutant {
-    pub(crate) enum Mutant {
-        StaleHandOver,
-        DeadlineNeverShrinks,
-        ConversionForgotten,
-    }
-
-    pub(crate) const fn lives(_: Mutant) -> bool {
-        false
-    }
-}
-
 pub(crate) mod name {
     pub(crate) use leasehold::Name;
 

@@ -13,7 +13,7 @@
 
 mod below;
 
-pub(crate) use below::{claim, clock, engine, home, mutant, name, notify, oneshot};
+pub(crate) use below::{claim, clock, engine, home, name, notify, oneshot};
 
 mod gate {
     include!(concat!(env!("OUT_DIR"), "/gate.rs"));
