@@ -80,7 +80,7 @@ pub async fn soak(name: &'static str, span: Duration) -> Checked<Report> {
     let witness = Arc::new(Witness::default());
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        clients.push(leasehold::open(&deployment.url()).await?);
+        clients.push(leasehold::open(deployment.url()).await?);
     }
     let watching = witness.watch();
     let traffic = Traffic::start(&clients, &witness);
@@ -107,7 +107,7 @@ async fn leave(deployment: &Deployment, clients: Vec<Locks>) -> Checked<Vec<Stri
         client.shutdown(LINGER).await?;
     }
     drop(clients);
-    let visitor = leasehold::open(&deployment.url()).await?;
+    let visitor = leasehold::open(deployment.url()).await?;
     let end = Instant::now() + LINGER;
     loop {
         let mut left = Vec::new();
