@@ -33,7 +33,7 @@ fn twisted(twist: impl Twist) -> (Locks, Locks, TestClock) {
 }
 
 /// Looks again and again until it is so.
-async fn until(what: &str, so: impl Fn() -> bool) {
+async fn until(what: &str, so: impl Fn() -> bool + Send + Sync) {
     let looks = async {
         while !so() {
             sleep(Duration::from_millis(1)).await;
