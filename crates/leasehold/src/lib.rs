@@ -26,7 +26,7 @@ mod keeper;
 mod layers;
 mod locks;
 #[cfg(not(leasehold_sim))]
-#[expect(unreachable_pub, reason = "public in a simulation")]
+#[allow(unreachable_pub, reason = "public in a simulation")]
 mod mutant;
 #[cfg(leasehold_sim)]
 pub mod mutant;
