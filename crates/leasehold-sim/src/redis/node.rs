@@ -21,7 +21,10 @@ pub struct Node {
     pub(super) scripts: BTreeMap<String, Bytes>,
     /// When the rate of its clock was set, and what it showed.
     anchor: (Micros, u64),
+    /// How much its clock gains, in parts per million.
     gain: i64,
+    /// When its clock was last read.
+    read: Micros,
     /// When it was started; `None` before the world began.
     started: Option<Micros>,
     restarts: u64,
@@ -42,6 +45,7 @@ impl Node {
             scripts: BTreeMap::new(),
             anchor: (0, EPOCH + BOOT / 1_000),
             gain: 0,
+            read: 0,
             started: None,
             restarts: 0,
             commands: 0,
@@ -55,6 +59,7 @@ impl Node {
 
     /// Reads its clock.
     pub(crate) fn keep_time(&mut self, now: Micros) {
+        self.read = now;
         let (since, shown) = self.anchor;
         let passed = i128::from(now - since) * i128::from(1_000_000 + self.gain) / 1_000_000;
         self.db.now = shown.saturating_add(u64::try_from(passed).unwrap_or(0));
@@ -79,6 +84,12 @@ impl Node {
         self.started = Some(back);
         self.restarts += 1;
         forgets
+    }
+
+    /// Its clock gains so many parts per million from now on.
+    pub const fn drift(&mut self, gain: i64) {
+        self.anchor = (self.read, self.db.now);
+        self.gain = gain;
     }
 
     /// Sets its clock forward, or back.
