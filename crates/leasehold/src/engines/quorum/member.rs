@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bid::family;
 use super::node::{Answer, Kept, Mark, Node, Number, Trust, counter, hash, inscribe, read};
 use crate::claim::{
     Claim, Ending, Expect, LeaseId, Mode, Record, Refresh, Released, Renewal, Stance, Store,
@@ -143,14 +144,38 @@ impl Member {
         Ok(())
     }
 
-    async fn look(self, name: Name) -> Result<Vec<Mark>> {
-        let scope = Scope::below(name.namespace(), &folder_of(&name), 1);
+    /// What is not here under this id may be here for an earlier round of its
+    /// ticket, or for one that another client knows: its record tells.
+    async fn unlock(self, bid: Ticket) -> Result<bool> {
+        let mut removed = self.release(bid.clone()).await?;
+        if removed {
+            return Ok(true);
+        }
+        let past = |mark: &Mark| family(mark.id) == family(bid.id) && mark.id < bid.id;
+        for mark in self.marks(&bid.name).await?.into_iter().filter(past) {
+            let earlier = Ticket { id: mark.id, mode: mark.mode, ..bid.clone() };
+            removed |= self.release(earlier).await?;
+        }
+        Ok(removed)
+    }
+
+    async fn release(&self, bid: Ticket) -> Result<bool> {
+        Ok(self.0.release(bid, Ending::new()).await? == Released::Released)
+    }
+
+    /// What is written beside the leases of a name.
+    async fn marks(&self, name: &Name) -> Result<Vec<Mark>> {
+        let scope = Scope::below(name.namespace(), &folder_of(name), 1);
         let found = self.records()?.list(scope, Page::default()).await?;
         let mark = |(at, record): (Name, Record)| {
             let id = u128::from_str_radix(at.as_str().rsplit('/').next()?, 16).ok()?;
             Some(Written::parse(&record)?.shown(LeaseId::from_bits(id)))
         };
-        let mut marks: Vec<Mark> = found.records.into_iter().filter_map(mark).collect();
+        Ok(found.records.into_iter().filter_map(mark).collect())
+    }
+
+    async fn look(self, name: Name) -> Result<Vec<Mark>> {
+        let mut marks = self.marks(&name).await?;
         let seen = self.0.inspect(Selector::Name(name), Page::default()).await?;
         let holders: Vec<Held> = seen.names.into_iter().flat_map(|it| it.holders).collect();
         marks.iter_mut().for_each(|mark| complete(mark, &holders));
@@ -253,8 +278,7 @@ impl Node for Member {
     }
 
     fn unlock(&self, ticket: Ticket) -> BoxFuture<Result<bool>> {
-        let released = self.0.release(ticket, Ending::new());
-        Box::pin(async move { Ok(released.await? == Released::Released) })
+        Box::pin(self.clone().unlock(ticket))
     }
 
     fn look(&self, name: Name) -> BoxFuture<Result<Vec<Mark>>> {
