@@ -15,8 +15,8 @@ use crate::schedule::draw::draw;
 pub enum Revived {
     /// In the code.
     Code(Mutant),
-    /// In a script: its name, what stands there now, and what stood there.
-    Script(&'static str, &'static str, &'static str),
+    /// In scripts: its name; what stands there now, and what stood there.
+    Script(&'static str, &'static [(&'static str, &'static str)]),
 }
 
 impl Revived {
@@ -40,8 +40,12 @@ impl Revived {
     fn put_back(&self) {
         match self {
             Self::Code(mutant) => revive(Some(*mutant)),
-            Self::Script(_, from, to) => {
-                patch(Some(Patch { from: (*from).to_owned(), to: (*to).to_owned() }));
+            Self::Script(_, lines) => {
+                let line = |(from, to): &(&str, &str)| Patch {
+                    from: (*from).to_owned(),
+                    to: (*to).to_owned(),
+                };
+                patch(lines.iter().map(line).collect());
             }
         }
     }
@@ -50,7 +54,7 @@ impl Revived {
 /// Puts nothing back any more.
 fn mend() {
     revive(None);
-    patch(None);
+    patch(Vec::new());
 }
 
 /// What it took to find a mutant.
@@ -85,7 +89,31 @@ pub fn elsewhere(mutant: Mutant) -> Option<&'static str> {
 }
 
 /// Lines of scripts, as they were.
-const SCRIPTS: &[Revived] = &[];
+const SCRIPTS: &[Revived] = &[
+    Revived::Script(
+        "an extension makes the lease of a mutex shorter (C3)",
+        &[("if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end\n  return redis.call('PTTL', KEYS[1])",
+           "redis.call('PEXPIRE', KEYS[1], ttl)\n  return ttl")],
+    ),
+    Revived::Script(
+        "an extension makes the lease of a reader or a writer shorter (C3)",
+        &[("mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))\nsettle",
+           "mine.ends = digits(now + ttl)\nsettle")],
+    ),
+    Revived::Script(
+        "a call that fails forgets the numbers of what it has granted (C8)",
+        &[
+            ("if count > before and count >= micros then\n    try(", "if false then\n    try("),
+            ("  settle()\nend\n\nlocal function take_key", "  settle()\n  redis.call('SET', KEYS[1], text(count))\nend\n\nlocal function take_key"),
+            ("if not rest then return answers end", "if not rest then\n  call('SET', KEYS[1], string.format('%.0f', count))\n  return answers\nend"),
+            ("outcome(pcall(take, ARGV[rest[at]]))", "take(ARGV[rest[at]])"),
+        ],
+    ),
+    Revived::Script(
+        "a record is bound once more with each write (C13)",
+        &[("if not is_among(seat[BOUND], verb[3]) then", "if true then")],
+    ),
+];
 
 /// Looks for a mutant, one schedule of each of its stages after the other. A
 /// schedule that breaks a promise without the mutant finds nothing.

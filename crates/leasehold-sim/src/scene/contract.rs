@@ -93,6 +93,10 @@ impl Truth for Contract {
     fn is_released(&self, label: &str) -> bool {
         self.bus.servers(|servers| servers.iter().any(|server| server.has_released(label)))
     }
+
+    fn has_forgotten(&self) -> bool {
+        self.bus.forgot().is_some()
+    }
 }
 
 impl Scene for Contract {
@@ -102,9 +106,10 @@ impl Scene for Contract {
         let servers = 0..self.setting.stage.servers();
         let mut engines: Vec<_> = servers.map(|server| self.engine(client, server)).collect();
         let is_quorum = self.setting.stage.is_quorum();
-        // Shorter than a request may take: a round does not wait for all of it.
+        // Shorter than a request may take: a round does not wait for all of it. The
+        // network delivers one message in a millisecond, and a round has 24.
         let Setting { timeout, slowest, .. } = self.setting;
-        let patience = Duration::from_millis((timeout / 3 + 10).max(14 * slowest));
+        let patience = Duration::from_millis((timeout / 3 + 30).max(14 * slowest));
         Box::pin(async move {
             let engine = match engines.pop() {
                 Some(engine) if !is_quorum => engine,
@@ -149,10 +154,6 @@ impl Scene for Contract {
         let connected = self.bus.connected().into_iter().filter(|client| !dead.contains(client));
         let connected = connected.map(|client| format!("client {client} is connected"));
         left.into_iter().flatten().chain(connected).collect()
-    }
-
-    fn has_forgotten(&self) -> bool {
-        self.bus.forgot().is_some()
     }
 
     fn bites(&self) -> BTreeMap<&'static str, u64> {

@@ -15,25 +15,30 @@ use crate::ledger::Run;
 /// How long outcomes are kept: longer than any run, and by some for ever.
 const KEEP: [Duration; 2] = [Duration::from_secs(24 * 60 * 60), Duration::MAX];
 
+/// Somebody else writes there, too.
+fn is_strangers(name: &str) -> bool {
+    name.starts_with('p')
+}
+
 impl One {
     pub(super) async fn count(&mut self, name: &str) {
         let record = self.locks.record::<u64>(name);
+        let ledger = Arc::clone(&self.around.ledger);
+        if is_strangers(name) {
+            drop(record.update(|value| Some(value.unwrap_or(0) + 1)).await);
+            return;
+        }
+        // Who dies in the middle never says what came of it.
+        ledger.tallies(|tallies| tallies.begin_count(name));
         let counted = record.update(|value| Some(value.unwrap_or(0) + 1)).await;
         self.tell(|| match &counted {
             Ok(_) => format!("has counted {name}"),
             Err(error) => format!("has not counted {name}: {error}"),
         });
-        if name.starts_with('p') {
-            // Somebody else writes there, too.
-            return;
-        }
-        let ledger = &self.around.ledger;
         match &counted {
-            Ok(_) => ledger.tallies(|tallies| tallies.count(name, true)),
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                ledger.tallies(|tallies| tallies.count(name, false));
-            }
-            Err(_) => {}
+            Ok(_) => ledger.tallies(|tallies| tallies.end_count(name, true)),
+            Err(error) if error.outcome() == Outcome::Unknown => {}
+            Err(_) => ledger.tallies(|tallies| tallies.end_count(name, false)),
         }
     }
 
@@ -59,10 +64,12 @@ impl One {
         let begun = Arc::new(AtomicBool::new(false));
         self.tell(|| format!("does {key} once"));
         let (ledger, seen) = (Arc::clone(&self.around.ledger), Arc::clone(&begun));
+        let truth = Arc::clone(&self.around.truth);
         let done = once
             .run(key, Fingerprint::none(), async |_turn| {
                 seen.store(true, Ordering::Relaxed);
-                if let Some(how) = ledger.tallies(|tallies| tallies.begin(&run)) {
+                let wrong = ledger.tallies(|tallies| tallies.begin(&run));
+                if let Some(how) = wrong.filter(|_| !truth.has_forgotten()) {
                     ledger.breaks("once", how);
                 }
                 sleep(work).await;
@@ -84,7 +91,7 @@ impl One {
             Ok(done) => {
                 self.tell(|| format!("has done {key}, replayed: {}", done.replayed));
                 let wrong = ledger.tallies(|tallies| tallies.outcome(key, &done.outcome));
-                if let Some(how) = wrong {
+                if let Some(how) = wrong.filter(|_| !self.around.truth.has_forgotten()) {
                     ledger.breaks("once", how);
                 }
             }
