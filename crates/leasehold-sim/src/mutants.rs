@@ -92,20 +92,30 @@ pub fn elsewhere(mutant: Mutant) -> Option<&'static str> {
 const SCRIPTS: &[Revived] = &[
     Revived::Script(
         "an extension makes the lease of a mutex shorter (C3)",
-        &[("if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end\n  return redis.call('PTTL', KEYS[1])",
-           "redis.call('PEXPIRE', KEYS[1], ttl)\n  return ttl")],
+        &[(
+            "if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end\n  return redis.call('PTTL', KEYS[1])",
+            "redis.call('PEXPIRE', KEYS[1], ttl)\n  return ttl",
+        )],
     ),
     Revived::Script(
         "an extension makes the lease of a reader or a writer shorter (C3)",
-        &[("mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))\nsettle",
-           "mine.ends = digits(now + ttl)\nsettle")],
+        &[(
+            "mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))\nsettle",
+            "mine.ends = digits(now + ttl)\nsettle",
+        )],
     ),
     Revived::Script(
         "a call that fails forgets the numbers of what it has granted (C8)",
         &[
             ("if count > before and count >= micros then\n    try(", "if false then\n    try("),
-            ("  settle()\nend\n\nlocal function take_key", "  settle()\n  redis.call('SET', KEYS[1], text(count))\nend\n\nlocal function take_key"),
-            ("if not rest then return answers end", "if not rest then\n  call('SET', KEYS[1], string.format('%.0f', count))\n  return answers\nend"),
+            (
+                "  settle()\nend\n\nlocal function take_key",
+                "  settle()\n  redis.call('SET', KEYS[1], text(count))\nend\n\nlocal function take_key",
+            ),
+            (
+                "if not rest then return answers end",
+                "if not rest then\n  call('SET', KEYS[1], string.format('%.0f', count))\n  return answers\nend",
+            ),
             ("outcome(pcall(take, ARGV[rest[at]]))", "take(ARGV[rest[at]])"),
         ],
     ),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::engine::{BoxFuture, Engine};
 use leasehold::sim::Client;
-use leasehold::{Locks, Result, Retry, staged};
+use leasehold::{Locks, Mode, Result, Retry, staged};
 use tokio::runtime::Handle;
 
 use super::Scene;
@@ -46,6 +46,8 @@ impl Contract {
         let holders = server.holders(&entry.name);
         let held = holders.iter().find(|held| *held.label == *entry.label);
         match held {
+            // A conversion that is not known to have happened.
+            Some(held) if held.mode == Mode::Write && entry.mode == Mode::Read => None,
             Some(held) if held.mode == entry.mode => None,
             Some(held) => Some(format!("it is held as {}", held.mode)),
             None => Some("it has ended".into()),

@@ -77,7 +77,10 @@ impl Wire {
     fn held_as(&self, node: usize, entry: &Entry) -> i64 {
         let Entry { name, label, .. } = entry;
         let (script, keys, label) = if self.setting.stage.is_quorum() {
-            let keys = [format!("leasehold:default:{name}"), format!("leasehold-quorum:default:rw:{name}")];
+            let keys = [
+                format!("leasehold:default:{name}"),
+                format!("leasehold-quorum:default:rw:{name}"),
+            ];
             (NODE, keys, format!(":{}:{label}", label.len()))
         } else {
             let key = |kind| format!("leasehold:{{default}}:{kind}:{name}");
@@ -108,7 +111,10 @@ impl Truth for Wire {
     fn stand(&self, entry: &Entry, _: Millis) -> Stand {
         let nodes = usize::from(self.setting.stage.servers());
         let said: Vec<i64> = (0..nodes).map(|node| self.held_as(node, entry)).collect();
-        let votes = said.iter().filter(|mode| **mode == number(entry.mode)).count();
+        // A conversion that is not known to have happened leaves a writer.
+        let is_it =
+            |mode: &&i64| **mode == number(entry.mode) || (**mode, entry.mode) == (3, Mode::Read);
+        let votes = said.iter().filter(is_it).count();
         if votes > nodes / 2 {
             return Stand::Held;
         }

@@ -183,21 +183,22 @@ impl Swarm {
             topics: topics.collect(),
             habits: theme.habits.to_vec(),
             troubles: theme.troubles_of(stage),
-            clients: dice.u8(1..4),
+            clients: if theme.crowded { 3 } else { dice.u8(1..4) },
             tasks: if theme.in_step { dice.u8(2..5) } else { dice.u8(1..3) },
-            names: dice.u32(1..3),
+            names: if theme.crowded { 1 } else { dice.u32(1..3) },
             theme: Some(theme),
         }
     }
 
     fn setting(&self, dice: &mut Rng, seed: u64, stage: Stage) -> Setting {
         let ttl = 200 << dice.u64(0..5);
+        let extends = self.theme.is_some() && self.habits.contains(&Habit::Extend);
         let slowest = if dice.bool() { 1 + dice.u64(0..30) } else { 1 };
         Setting {
             seed,
             stage,
             ttl,
-            ttl_max: ttl * [1, 2, 10][dice.usize(..3)],
+            ttl_max: ttl * if extends { 10 } else { [1, 2, 10][dice.usize(..3)] },
             timeout: share(dice, ttl, 10, 80).max(slowest * 2 + 10),
             retries: [0, 1, 3, 20][dice.usize(..4)],
             quickest: 1,
@@ -247,7 +248,8 @@ impl Swarm {
             _ => (0, span),
         };
         // What stays begins early: it is there for the rest.
-        let end = if span == 0 && self.theme.is_some() { end / 4 } else { end };
+        let early = self.theme.is_some() && matches!(kind, K::Drift | K::Rush | K::Poison);
+        let end = if early { end / 4 } else { end };
         Fault { at: dice.u64(..end.max(1)), kind, whom: dice.u8(..whom), by, span }
     }
 
@@ -327,9 +329,13 @@ impl Writer<'_> {
         };
         let several = names.len() > 1;
         let ttl = self.setting.ttl;
+        let crowded = swarm.theme.is_some_and(|theme| theme.crowded);
         let patience = match dice.u32(..5) {
+            0 if crowded => Patience::Within(share(dice, ttl, 5, 100)),
             0 => Patience::Try,
-            1 if !several => Patience::Attempts(dice.u32(1..5), share(dice, ttl, 1, 40)),
+            1 if !several && !crowded => {
+                Patience::Attempts(dice.u32(1..5), share(dice, ttl, 1, 40))
+            }
             _ => {
                 let most = swarm.theme.map_or(400, |theme| theme.wait);
                 Patience::Within(share(dice, ttl, 5, most))

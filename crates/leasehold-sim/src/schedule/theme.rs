@@ -37,6 +37,8 @@ pub(super) struct Theme {
     /// Users of one client act at the same time, so that what they ask for
     /// travels together.
     pub(super) in_step: bool,
+    /// Many clients want one name, and wait for it.
+    pub(super) crowded: bool,
 }
 
 const PLAIN: Theme = Theme {
@@ -48,7 +50,11 @@ const PLAIN: Theme = Theme {
     keep: 100,
     wait: 400,
     in_step: false,
+    crowded: false,
 };
+
+const LATE: Theme =
+    Theme { faults: 16, spans: Spans::Ttls, keep: 60, wait: 900, crowded: true, ..PLAIN };
 
 /// All of them.
 pub(super) const THEMES: &[Theme] = &[
@@ -58,14 +64,16 @@ pub(super) const THEMES: &[Theme] = &[
         troubles: &[Stall],
         faults: 20,
         spans: Spans::Timeouts,
+        crowded: true,
         ..PLAIN
     },
     // Answers are late, and grants that nobody asked for any more are not.
-    Theme { troubles: &[Deaf], faults: 12, spans: Spans::Ttls, wait: 900, ..PLAIN },
-    Theme { troubles: &[Mute, LatePush], faults: 12, spans: Spans::Ttls, wait: 900, ..PLAIN },
+    Theme { troubles: &[Deaf, LatePush], ..LATE },
+    Theme { troubles: &[Mute, LatePush], ..LATE },
+    Theme { troubles: &[Mute, Deaf, LatePush], ..LATE },
     // Less is confirmed than before, and then the holder is cut off.
     Theme {
-        habits: &[Habit::Extend],
+        habits: &[Habit::Fixed, Habit::Extend],
         troubles: &[Curb, Mute],
         spans: Spans::Ttls,
         keep: 400,
@@ -74,7 +82,7 @@ pub(super) const THEMES: &[Theme] = &[
     // A lease is made longer or shorter, and then the holder is cut off.
     Theme {
         topics: &[Topic::Mutex, Topic::Shared],
-        habits: &[Habit::Extend],
+        habits: &[Habit::Fixed, Habit::Extend],
         troubles: &[Mute, Deaf],
         spans: Spans::Ttls,
         keep: 400,
@@ -109,7 +117,8 @@ pub(super) const THEMES: &[Theme] = &[
     Theme {
         habits: &[Habit::Fixed, Habit::Extend],
         troubles: &[Refuse],
-        spans: Spans::Ttls,
+        faults: 20,
+        spans: Spans::Timeouts,
         keep: 300,
         ..PLAIN
     },

@@ -25,7 +25,7 @@ impl One {
         let record = self.locks.record::<u64>(name);
         let ledger = Arc::clone(&self.around.ledger);
         if is_strangers(name) {
-            drop(record.update(|value| Some(value.unwrap_or(0) + 1)).await);
+            drop(record.create(&0).await);
             return;
         }
         // Who dies in the middle never says what came of it.

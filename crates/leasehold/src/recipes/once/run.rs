@@ -125,7 +125,8 @@ impl<'a> Run<'a> {
         let mut store = Store::put(self.call.name.clone(), entry.encode());
         // What is to be kept for ever is kept for as long as a store can tell.
         let keep = self.call.keep.saturating_add(self.once.tombstone);
-        store.ttl = Some(keep.min(SPAN_MAX));
+        store.ttl =
+            Some(if mutant::lives(Mutant::EndlessSpans) { keep } else { keep.min(SPAN_MAX) });
         store.unlisted = true;
         store
     }
