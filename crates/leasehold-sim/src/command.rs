@@ -75,7 +75,9 @@ fn number(text: &str) -> Result<u64, String> {
 fn fulfil(wish: Wish) -> Result<bool, String> {
     let limit = Duration::from_secs(wish.seconds.unwrap_or(60));
     if let Some(file) = &wish.file {
-        return Ok(tell(&regressions::read(Path::new(file))?));
+        let schedule = regressions::read(Path::new(file))?;
+        let named = mutants::all().into_iter().find(|it| Some(it.name()) == wish.mutants);
+        return Ok(mutants::with(named.as_ref(), || tell(&schedule)));
     }
     if let Some(seed) = wish.seed {
         return Ok(one(seed, wish.stage.unwrap_or(Stage::Contract)));

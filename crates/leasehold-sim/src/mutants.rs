@@ -15,8 +15,9 @@ use crate::schedule::draw::draw;
 pub enum Revived {
     /// In the code.
     Code(Mutant),
-    /// In scripts: its name; what stands there now, and what stood there.
-    Script(&'static str, &'static [(&'static str, &'static str)]),
+    /// In scripts: its name, where they run; what stands there now, and what stood
+    /// there.
+    Script(&'static str, Stage, &'static [(&'static str, &'static str)]),
 }
 
 impl Revived {
@@ -30,17 +31,22 @@ impl Revived {
     }
 
     /// Where to look for it.
-    fn stages(&self) -> &'static [Stage] {
+    fn stages(&self) -> &[Stage] {
         match self {
-            Self::Code(_) => &[Stage::Contract, Stage::Members(3), Stage::Redis, Stage::Redlock(3)],
-            Self::Script(..) => &[Stage::Redis, Stage::Redlock(3)],
+            Self::Script(_, stage, _) => std::slice::from_ref(stage),
+            Self::Code(Mutant::VerbsSentTwice | Mutant::EndlessSpans) => &[Stage::Redis],
+            Self::Code(Mutant::StaleCleanUp) => &[Stage::Members(3), Stage::Redlock(3)],
+            Self::Code(Mutant::StaleHandOver | Mutant::CutOffIsRefused) => {
+                &[Stage::Contract, Stage::Redis]
+            }
+            Self::Code(_) => &[Stage::Contract, Stage::Members(3)],
         }
     }
 
     fn put_back(&self) {
         match self {
             Self::Code(mutant) => revive(Some(*mutant)),
-            Self::Script(_, lines) => {
+            Self::Script(_, _, lines) => {
                 let line = |(from, to): &(&str, &str)| Patch {
                     from: (*from).to_owned(),
                     to: (*to).to_owned(),
@@ -55,6 +61,16 @@ impl Revived {
 fn mend() {
     revive(None);
     patch(Vec::new());
+}
+
+/// Does something with this fault put back.
+pub fn with<T>(revived: Option<&Revived>, work: impl FnOnce() -> T) -> T {
+    if let Some(revived) = revived {
+        revived.put_back();
+    }
+    let done = work();
+    mend();
+    done
 }
 
 /// What it took to find a mutant.
@@ -80,10 +96,10 @@ pub fn all() -> Vec<Revived> {
 /// What finds a mutant that lives where no schedule goes.
 #[must_use]
 pub fn elsewhere(mutant: Mutant) -> Option<&'static str> {
-    match format!("{mutant:?}").as_str() {
-        "DeafChannels" | "SlowestServer" => Some("the fault tests of a Redis cluster"),
-        "KeysBeside" => Some("the tests of borrowed layouts"),
-        "ChannelPerNamespace" => Some("the tests that count subscriptions"),
+    match mutant {
+        Mutant::DeafChannels | Mutant::SlowestServer => Some("the fault tests of a Redis cluster"),
+        Mutant::KeysBeside => Some("the tests of borrowed layouts"),
+        Mutant::ChannelPerNamespace => Some("the tests that count subscriptions"),
         _ => None,
     }
 }
@@ -91,7 +107,8 @@ pub fn elsewhere(mutant: Mutant) -> Option<&'static str> {
 /// Lines of scripts, as they were.
 const SCRIPTS: &[Revived] = &[
     Revived::Script(
-        "an extension makes the lease of a mutex shorter (C3)",
+        "an extension makes a mutex shorter (C3)",
+        Stage::Redlock(3),
         &[(
             "if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end\n  return redis.call('PTTL', KEYS[1])",
             "redis.call('PEXPIRE', KEYS[1], ttl)\n  return ttl",
@@ -99,6 +116,7 @@ const SCRIPTS: &[Revived] = &[
     ),
     Revived::Script(
         "an extension makes the lease of a reader or a writer shorter (C3)",
+        Stage::Redlock(3),
         &[(
             "mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))\nsettle",
             "mine.ends = digits(now + ttl)\nsettle",
@@ -106,6 +124,7 @@ const SCRIPTS: &[Revived] = &[
     ),
     Revived::Script(
         "a call that fails forgets the numbers of what it has granted (C8)",
+        Stage::Redis,
         &[
             ("if count > before and count >= micros then\n    try(", "if false then\n    try("),
             (
@@ -121,6 +140,7 @@ const SCRIPTS: &[Revived] = &[
     ),
     Revived::Script(
         "a record is bound once more with each write (C13)",
+        Stage::Redis,
         &[("if not is_among(seat[BOUND], verb[3]) then", "if true then")],
     ),
 ];
@@ -135,9 +155,7 @@ pub fn hunt(revived: &Revived, most: u64, limit: Duration) -> Option<Found> {
         for stage in stages {
             schedules += 1;
             let schedule = draw(seed, *stage);
-            revived.put_back();
-            let broken = attempt(&schedule, false).broken;
-            mend();
+            let broken = with(Some(revived), || attempt(&schedule, false).broken);
             if let Some(broken) = broken.first()
                 && attempt(&schedule, false).broken.is_empty()
             {

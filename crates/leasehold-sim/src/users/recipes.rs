@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold::Outcome;
-use leasehold::once::{Busy, Crash, Fingerprint, OnceError};
+use leasehold::once::{Busy, Crash, Fingerprint, OnceError, Refusal};
 use tokio::time::sleep;
 
 use super::One;
@@ -100,6 +100,9 @@ impl One {
                 if begun {
                     let how = format!("{key} was run, and its caller is told that it was not");
                     ledger.breaks("I4", how);
+                }
+                if self.around.calm && matches!(refusal, Refusal::Engine(_)) {
+                    ledger.breaks("once", format!("{key} is refused, and nothing is wrong"));
                 }
             }
             Err(error) => {
