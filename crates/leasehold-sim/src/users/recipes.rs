@@ -56,7 +56,8 @@ impl One {
         let crash = if at_most_once { Crash::Unknown } else { Crash::Rerun };
         let keep = KEEP[usize::from(at_most_once)];
         let lease = Duration::from_millis(self.around.setting.ttl);
-        let busy = if work.as_millis() % 2 == 0 { Busy::Refuse } else { Busy::Wait(lease * 2) };
+        let busy =
+            if work.as_millis().is_multiple_of(2) { Busy::Refuse } else { Busy::Wait(lease * 2) };
         let once = self.locks.once("jobs").lease(lease).keep(keep).on_crash(crash).on_busy(busy);
         self.asked += 1;
         let mark = format!("{}#{}", self.user, self.asked);
