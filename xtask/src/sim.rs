@@ -11,7 +11,7 @@ const SECONDS: &str = "60";
 
 /// Passes everything on to the simulator; it knows its own options.
 pub(crate) fn run(args: &[String]) -> Done {
-    let mut simulator = simulated(&["run", "--quiet", "--release"]);
+    let mut simulator = simulated(&["run", "--quiet", "--profile", "sim"]);
     simulator.arg("--").args(args);
     match simulator.status() {
         Ok(status) if status.success() => Ok(()),
@@ -22,8 +22,8 @@ pub(crate) fn run(args: &[String]) -> Done {
 
 /// Its own tests, then a fixed budget of schedules.
 pub(crate) fn test() -> Result<[Ran; 2], String> {
-    let tests = simulated(&["test", "--quiet", "--release", "--no-fail-fast"]);
-    let mut campaign = simulated(&["run", "--quiet", "--release"]);
+    let tests = simulated(&["test", "--quiet", "--profile", "sim", "--no-fail-fast"]);
+    let mut campaign = simulated(&["run", "--quiet", "--profile", "sim"]);
     campaign.args(["--", "--seconds", SECONDS]);
     Ok([finish("tests of the simulator", tests)?, finish("simulator", campaign)?])
 }

@@ -15,7 +15,7 @@ use leasehold_sim::schedule::{Schedule, Stage};
 use leasehold_sim::shrink::shrink;
 
 const USAGE: &str = "leasehold-sim [--stage S] [--seed N] [--seconds S | --minutes M] \
-                     [--mutants] [FILE]";
+                     [--mutants | --mutant NAME] [FILE]";
 
 /// Every stage, and its share of the time.
 const STAGES: [(Stage, u32); 4] =
@@ -30,7 +30,8 @@ struct Wish {
     stage: Option<Stage>,
     seed: Option<u64>,
     seconds: Option<u64>,
-    mutants: bool,
+    /// Those whose name has this in it.
+    mutants: Option<String>,
     file: Option<String>,
 }
 
@@ -58,7 +59,8 @@ fn wish(args: &[String]) -> Result<Wish, String> {
             "--seed" => wish.seed = Some(number(value()?)?),
             "--seconds" => wish.seconds = Some(number(value()?)?),
             "--minutes" => wish.seconds = Some(number(value()?)? * 60),
-            "--mutants" => wish.mutants = true,
+            "--mutants" => wish.mutants = Some(String::new()),
+            "--mutant" => wish.mutants = Some(value()?.clone()),
             flag if flag.starts_with('-') => return Err(format!("there is no option {flag}")),
             file => wish.file = Some(file.to_owned()),
         }
@@ -73,13 +75,15 @@ fn number(text: &str) -> Result<u64, String> {
 fn fulfil(wish: Wish) -> Result<bool, String> {
     let limit = Duration::from_secs(wish.seconds.unwrap_or(60));
     if let Some(file) = &wish.file {
-        return Ok(tell(&regressions::read(Path::new(file))?));
+        let schedule = regressions::read(Path::new(file))?;
+        let named = mutants::all().into_iter().find(|it| Some(it.name()) == wish.mutants);
+        return Ok(mutants::with(named.as_ref(), || tell(&schedule)));
     }
     if let Some(seed) = wish.seed {
         return Ok(one(seed, wish.stage.unwrap_or(Stage::Contract)));
     }
-    if wish.mutants {
-        return Ok(hunt(limit));
+    if let Some(name) = &wish.mutants {
+        return Ok(hunt(name, limit));
     }
     campaign(wish.stage, limit)
 }
@@ -203,9 +207,9 @@ fn report(stage: Stage, sum: &Sum, took: Duration) {
     println!("    faults that bit: {}", bites.join(", "));
 }
 
-fn hunt(limit: Duration) -> bool {
+fn hunt(name: &str, limit: Duration) -> bool {
     let mut score = Score::default();
-    for revived in mutants::all() {
+    for revived in mutants::all().into_iter().filter(|it| it.name().contains(name)) {
         let found = mutants::hunt(&revived, u64::MAX, limit);
         let wrong: Vec<String> = match &found {
             Some(_) => Vec::new(),

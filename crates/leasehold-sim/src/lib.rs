@@ -3,6 +3,10 @@
 //!
 //! Compiled under `--cfg leasehold_sim` alone; see `cargo xtask sim`.
 #![cfg(leasehold_sim)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the runtime's clock is the simulated one, and a budget is real time"
+)]
 
 mod moves;
 pub mod net;

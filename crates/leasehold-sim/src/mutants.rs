@@ -15,8 +15,9 @@ use crate::schedule::draw::draw;
 pub enum Revived {
     /// In the code.
     Code(Mutant),
-    /// In a script: its name, what stands there now, and what stood there.
-    Script(&'static str, &'static str, &'static str),
+    /// In scripts: its name, where they run; what stands there now, and what stood
+    /// there.
+    Script(&'static str, Stage, &'static [(&'static str, &'static str)]),
 }
 
 impl Revived {
@@ -30,18 +31,27 @@ impl Revived {
     }
 
     /// Where to look for it.
-    fn stages(&self) -> &'static [Stage] {
+    fn stages(&self) -> &[Stage] {
         match self {
-            Self::Code(_) => &[Stage::Contract, Stage::Members(3), Stage::Redis, Stage::Redlock(3)],
-            Self::Script(..) => &[Stage::Redis, Stage::Redlock(3)],
+            Self::Script(_, stage, _) => std::slice::from_ref(stage),
+            Self::Code(Mutant::VerbsSentTwice | Mutant::EndlessSpans) => &[Stage::Redis],
+            Self::Code(Mutant::StaleCleanUp) => &[Stage::Members(3), Stage::Redlock(3)],
+            Self::Code(Mutant::StaleHandOver | Mutant::CutOffIsRefused) => {
+                &[Stage::Contract, Stage::Redis]
+            }
+            Self::Code(_) => &[Stage::Contract, Stage::Members(3)],
         }
     }
 
     fn put_back(&self) {
         match self {
             Self::Code(mutant) => revive(Some(*mutant)),
-            Self::Script(_, from, to) => {
-                patch(Some(Patch { from: (*from).to_owned(), to: (*to).to_owned() }));
+            Self::Script(_, _, lines) => {
+                let line = |(from, to): &(&str, &str)| Patch {
+                    from: (*from).to_owned(),
+                    to: (*to).to_owned(),
+                };
+                patch(lines.iter().map(line).collect());
             }
         }
     }
@@ -50,7 +60,17 @@ impl Revived {
 /// Puts nothing back any more.
 fn mend() {
     revive(None);
-    patch(None);
+    patch(Vec::new());
+}
+
+/// Does something with this fault put back.
+pub fn with<T>(revived: Option<&Revived>, work: impl FnOnce() -> T) -> T {
+    if let Some(revived) = revived {
+        revived.put_back();
+    }
+    let done = work();
+    mend();
+    done
 }
 
 /// What it took to find a mutant.
@@ -76,16 +96,54 @@ pub fn all() -> Vec<Revived> {
 /// What finds a mutant that lives where no schedule goes.
 #[must_use]
 pub fn elsewhere(mutant: Mutant) -> Option<&'static str> {
-    match format!("{mutant:?}").as_str() {
-        "DeafChannels" | "SlowestServer" => Some("the fault tests of a Redis cluster"),
-        "KeysBeside" => Some("the tests of borrowed layouts"),
-        "ChannelPerNamespace" => Some("the tests that count subscriptions"),
+    match mutant {
+        Mutant::DeafChannels | Mutant::SlowestServer => Some("the fault tests of a Redis cluster"),
+        Mutant::KeysBeside => Some("the tests of borrowed layouts"),
+        Mutant::ChannelPerNamespace => Some("the tests that count subscriptions"),
         _ => None,
     }
 }
 
 /// Lines of scripts, as they were.
-const SCRIPTS: &[Revived] = &[];
+const SCRIPTS: &[Revived] = &[
+    Revived::Script(
+        "an extension makes a mutex shorter (C3)",
+        Stage::Redlock(3),
+        &[(
+            "if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end\n  return redis.call('PTTL', KEYS[1])",
+            "redis.call('PEXPIRE', KEYS[1], ttl)\n  return ttl",
+        )],
+    ),
+    Revived::Script(
+        "an extension makes the lease of a reader or a writer shorter (C3)",
+        Stage::Redlock(3),
+        &[(
+            "mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))\nsettle",
+            "mine.ends = digits(now + ttl)\nsettle",
+        )],
+    ),
+    Revived::Script(
+        "a call that fails forgets the numbers of what it has granted (C8)",
+        Stage::Redis,
+        &[
+            ("if count > before and count >= micros then\n    try(", "if false then\n    try("),
+            (
+                "  settle()\nend\n\nlocal function take_key",
+                "  settle()\n  redis.call('SET', KEYS[1], text(count))\nend\n\nlocal function take_key",
+            ),
+            (
+                "if not rest then return answers end",
+                "if not rest then\n  call('SET', KEYS[1], string.format('%.0f', count))\n  return answers\nend",
+            ),
+            ("outcome(pcall(take, ARGV[rest[at]]))", "take(ARGV[rest[at]])"),
+        ],
+    ),
+    Revived::Script(
+        "a record is bound once more with each write (C13)",
+        Stage::Redis,
+        &[("if not is_among(seat[BOUND], verb[3]) then", "if true then")],
+    ),
+];
 
 /// Looks for a mutant, one schedule of each of its stages after the other. A
 /// schedule that breaks a promise without the mutant finds nothing.
@@ -97,9 +155,7 @@ pub fn hunt(revived: &Revived, most: u64, limit: Duration) -> Option<Found> {
         for stage in stages {
             schedules += 1;
             let schedule = draw(seed, *stage);
-            revived.put_back();
-            let broken = attempt(&schedule, false).broken;
-            mend();
+            let broken = with(Some(revived), || attempt(&schedule, false).broken);
             if let Some(broken) = broken.first()
                 && attempt(&schedule, false).broken.is_empty()
             {

@@ -6,6 +6,7 @@
 
 pub mod draw;
 pub mod text;
+mod theme;
 
 use std::fmt;
 
@@ -244,7 +245,7 @@ fault_kinds! {
     Freeze "freeze",
     /// The clock of a server is fast by so many parts in a million.
     Rush "rush",
-    /// Somebody has written another thing into the record `p0`.
+    /// Somebody has written another thing into the record `p0` and the lock `x0`.
     Poison "poison",
     /// A client does nothing for a while: SIGSTOP, or a long collection.
     Pause "pause",

@@ -117,6 +117,12 @@ impl World {
         number
     }
 
+    /// How many clients there are.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.inner().clients.len()
+    }
+
     /// The process behind a number.
     #[must_use]
     pub fn client(&self, client: usize) -> Arc<Client> {

@@ -100,6 +100,7 @@ pub(crate) struct Handle(runtime::Handle);
 
 impl Handle {
     /// The home that polls this task.
+    #[cfg(any(feature = "sqlite", feature = "_server"))]
     pub(crate) fn current() -> Self {
         Self(runtime::Handle::current())
     }
@@ -118,6 +119,7 @@ impl Handle {
     }
 
     /// Starts a task that ends with `set`.
+    #[cfg(any(feature = "sqlite", feature = "_server"))]
     pub(crate) fn spawn_in<T: Send + 'static>(
         &self,
         set: &mut JoinSet<T>,

@@ -7,6 +7,10 @@ macro_rules! mutants {
     ($($(#[$doc:meta])* $mutant:ident,)*) => {
         /// A fault that the library once had.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[cfg_attr(
+            not(leasehold_sim),
+            allow(dead_code, reason = "each feature asks for its own faults only")
+        )]
         pub enum Mutant { $($(#[$doc])* $mutant,)* }
 
         #[cfg(leasehold_sim)]

@@ -19,7 +19,7 @@ pub enum Push {
 
 /// One client's ears.
 #[derive(Debug, Default)]
-pub struct Bells {
+pub(super) struct Bells {
     rings: Mutex<BTreeMap<LeaseId, Bell>>,
     events: engine::Bus,
 }

@@ -34,6 +34,12 @@ pub struct Call<T> {
 
 type Ask<T> = Arc<dyn Fn(&mut Server, u8) -> T + Send + Sync>;
 
+impl<T> fmt::Debug for Call<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Call").field(&self.what).finish()
+    }
+}
+
 impl<T> Call<T> {
     /// A request that may arrive twice.
     pub fn again(

@@ -338,6 +338,7 @@ pub(super) fn shown_verdict(verdict: &Result<Verdict>) -> String {
 }
 
 /// Renewals in a story.
+#[allow(clippy::ptr_arg, reason = "a reply is shown as it is")]
 pub(super) fn shown_renewals(renewals: &Vec<Renewal>) -> String {
     let shown = renewals.iter().map(|renewal| match renewal {
         Renewal::Held { ttl, .. } => format!("held for {} ms", ttl.as_millis()),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::schedule::{Fault, FaultKind, Millis};
 
 /// How often each kind of fault changed the course of a run.
-pub type Bites = BTreeMap<FaultKind, u64>;
+pub(super) type Bites = BTreeMap<FaultKind, u64>;
 
 /// The faults that are on.
 #[derive(Debug, Default)]

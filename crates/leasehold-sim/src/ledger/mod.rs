@@ -5,7 +5,7 @@ mod entry;
 mod recipes;
 mod truth;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -47,6 +47,8 @@ struct Pages {
     marks: BTreeMap<String, Marks>,
     registers: BTreeMap<String, Arc<Fenced<u64>>>,
     accepted: BTreeMap<String, u64>,
+    /// Clients that were shut down, with all their leases.
+    shut: BTreeSet<u8>,
     /// Until when a lease on a name may have been taken away unseen.
     evicting: BTreeMap<String, Millis>,
     tallies: Tallies,
@@ -135,6 +137,17 @@ impl Ledger {
     #[must_use]
     pub fn is_evicting(&self, name: &str) -> bool {
         self.pages().evicting.contains_key(name)
+    }
+
+    /// A client is shut down: it gives all its leases back.
+    pub fn shut(&self, client: u8) {
+        self.pages().shut.insert(client);
+    }
+
+    /// Whether this client was shut down.
+    #[must_use]
+    pub fn is_shut(&self, client: u8) -> bool {
+        self.pages().shut.contains(&client)
     }
 
     /// Compares what users believe with each other, and with the servers.

@@ -41,10 +41,16 @@ impl Tallies {
         self.graves.push(entry);
     }
 
-    /// An update was confirmed, or may have happened.
-    pub fn count(&mut self, name: &str, sure: bool) {
+    /// An update may happen from now on.
+    pub fn begin_count(&mut self, name: &str) {
+        self.counters.entry(name.to_owned()).or_default().doubtful += 1;
+    }
+
+    /// It has happened, or certainly not.
+    pub fn end_count(&mut self, name: &str, happened: bool) {
         let counted = self.counters.entry(name.to_owned()).or_default();
-        *(if sure { &mut counted.sure } else { &mut counted.doubtful }) += 1;
+        counted.doubtful -= 1;
+        counted.sure += u64::from(happened);
     }
 
     /// What has been counted.

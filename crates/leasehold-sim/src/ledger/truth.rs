@@ -24,4 +24,7 @@ pub trait Truth {
 
     /// Whether a release has ended it.
     fn is_released(&self, label: &str) -> bool;
+
+    /// Whether a server has lost what it had, so that records prove nothing.
+    fn has_forgotten(&self) -> bool;
 }

@@ -106,10 +106,11 @@ impl Connection {
         self.wake();
     }
 
-    /// Ends it for the client at once, whatever is under way.
+    /// Ends it for the client at once, whatever is under way. One that the client
+    /// has closed already is still to be cleared away.
     pub(crate) fn break_off(&mut self) {
         self.end = Some(End::Reset);
-        self.there.clear();
+        self.there.retain(|letter| matches!(letter.parcel, Parcel::Close));
         self.back.clear();
         self.wake();
     }

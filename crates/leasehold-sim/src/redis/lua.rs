@@ -40,19 +40,19 @@ pub struct Patch {
 
 thread_local! {
     static HERE: RefCell<Option<Interpreter>> = const { RefCell::new(None) };
-    static PATCH: RefCell<Option<Patch>> = const { RefCell::new(None) };
+    static PATCHES: RefCell<Vec<Patch>> = const { RefCell::new(Vec::new()) };
     static PATCHED: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Changes all scripts that are sent to servers of this thread from now on.
-pub fn patch(patch: Option<Patch>) {
-    PATCH.set(patch);
+pub fn patch(patches: Vec<Patch>) {
+    PATCHES.set(patches);
     PATCHED.set(0);
     HERE.set(None);
 }
 
-/// How many scripts the present patch has changed: 0 if none was sent that has
-/// such a text.
+/// How often the present patches have changed a script: 0 if none was sent that
+/// has such a text.
 #[must_use]
 pub fn patched() -> usize {
     PATCHED.get()
@@ -135,16 +135,18 @@ impl Interpreter {
     }
 }
 
-/// The text with the present patch.
+/// The text with the present patches.
 fn changed(text: &str) -> String {
-    let patch = PATCH.with_borrow(Clone::clone);
-    match patch.filter(|patch| text.contains(&patch.from)) {
-        Some(Patch { from, to }) => {
-            PATCHED.set(PATCHED.get() + 1);
-            text.replace(&from, &to)
+    let mut text = text.to_owned();
+    PATCHES.with_borrow(|patches| {
+        for Patch { from, to } in patches {
+            if text.contains(from) {
+                PATCHED.set(PATCHED.get() + 1);
+                text = text.replace(from, to);
+            }
         }
-        None => text.to_owned(),
-    }
+    });
+    text
 }
 
 /// An argument of a command.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::engine::{BoxFuture, Engine};
 use leasehold::sim::Client;
-use leasehold::{Locks, Result, Retry, staged};
+use leasehold::{Locks, Mode, Result, Retry, staged};
 use tokio::runtime::Handle;
 
 use super::Scene;
@@ -46,6 +46,8 @@ impl Contract {
         let holders = server.holders(&entry.name);
         let held = holders.iter().find(|held| *held.label == *entry.label);
         match held {
+            // A conversion that is not known to have happened.
+            Some(held) if held.mode == Mode::Write && entry.mode == Mode::Read => None,
             Some(held) if held.mode == entry.mode => None,
             Some(held) => Some(format!("it is held as {}", held.mode)),
             None => Some("it has ended".into()),
@@ -93,6 +95,10 @@ impl Truth for Contract {
     fn is_released(&self, label: &str) -> bool {
         self.bus.servers(|servers| servers.iter().any(|server| server.has_released(label)))
     }
+
+    fn has_forgotten(&self) -> bool {
+        self.bus.forgot().is_some()
+    }
 }
 
 impl Scene for Contract {
@@ -102,9 +108,10 @@ impl Scene for Contract {
         let servers = 0..self.setting.stage.servers();
         let mut engines: Vec<_> = servers.map(|server| self.engine(client, server)).collect();
         let is_quorum = self.setting.stage.is_quorum();
-        // Shorter than a request may take: a round does not wait for all of it.
+        // Shorter than a request may take: a round does not wait for all of it. The
+        // network delivers one message in a millisecond, and a round has 24.
         let Setting { timeout, slowest, .. } = self.setting;
-        let patience = Duration::from_millis((timeout / 3 + 10).max(14 * slowest));
+        let patience = Duration::from_millis((timeout / 3 + 30).max(14 * slowest));
         Box::pin(async move {
             let engine = match engines.pop() {
                 Some(engine) if !is_quorum => engine,
@@ -149,10 +156,6 @@ impl Scene for Contract {
         let connected = self.bus.connected().into_iter().filter(|client| !dead.contains(client));
         let connected = connected.map(|client| format!("client {client} is connected"));
         left.into_iter().flatten().chain(connected).collect()
-    }
-
-    fn has_forgotten(&self) -> bool {
-        self.bus.forgot().is_some()
     }
 
     fn bites(&self) -> BTreeMap<&'static str, u64> {

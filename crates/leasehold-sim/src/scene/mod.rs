@@ -37,9 +37,6 @@ pub trait Scene: Truth + Send + Sync + 'static {
     /// connections behind.
     fn residue(&self, dead: &[u8]) -> Vec<String>;
 
-    /// Whether a server has lost what it had, so that records prove nothing.
-    fn has_forgotten(&self) -> bool;
-
     /// How often each kind of fault has bitten, by its word.
     fn bites(&self) -> BTreeMap<&'static str, u64>;
 

@@ -15,6 +15,9 @@ use crate::redis::Reply;
 use crate::schedule::{Act, Fault, FaultKind, Millis, Schedule, Setting, Stage};
 use crate::world::World;
 
+/// The state of a name with one holder is never larger than this.
+const ROOM: usize = 600;
+
 /// Redis servers.
 #[derive(Debug)]
 pub struct Wire {
@@ -22,7 +25,8 @@ pub struct Wire {
     setting: Setting,
     /// The longest that a lease may have been asked to run.
     longest: Millis,
-    poisoned: Mutex<u64>,
+    names: Vec<String>,
+    bites: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Wire {
@@ -35,9 +39,16 @@ impl Wire {
             _ => 0,
         };
         let longest = schedule.steps.iter().map(|step| asked(&step.act)).max().unwrap_or(0);
-        let setting = schedule.setting;
-        let poisoned = Mutex::default();
-        Arc::new(Self { world: world.clone(), setting, longest, poisoned })
+        // A clock that was set back lets everything run for longer.
+        let back = schedule.faults.iter().filter(|fault| fault.kind == FaultKind::Freeze);
+        let longest = longest + back.map(|fault| fault.span).sum::<Millis>();
+        Arc::new(Self {
+            world: world.clone(),
+            setting: schedule.setting,
+            longest,
+            names: schedule.names().into_iter().collect(),
+            bites: Mutex::default(),
+        })
     }
 
     fn url(&self) -> String {
@@ -56,42 +67,79 @@ impl Wire {
     }
 
     fn poison(&self, world: &World) {
-        let key = b"leasehold:{default}:record:p0";
-        world.node(0, |node| node.ask(&[b"SET", key, b"{\"a\": 1}"]));
-        *self.poisoned.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        for key in [&b"leasehold:{default}:record:p0"[..], b"leasehold:{default}:name:x0"] {
+            world.node(0, |node| node.ask(&[b"SET", key, b"{\"a\": 1}"]));
+        }
+        self.bit(FaultKind::Poison);
     }
 
-    /// Whether the key of a mutex on this node is this lease's.
-    fn has(&self, node: usize, entry: &Entry) -> bool {
-        let key = format!("leasehold:default:{}", entry.name);
-        let value = self.world.node(node, |node| node.ask(&[b"GET", key.as_bytes()]));
-        let Reply::Bulk(value) = value else { return false };
-        let text = format!(":{}:{}", entry.label.len(), entry.label);
-        value.windows(text.len()).any(|part| part == text.as_bytes())
+    /// As what a node holds this lease: the number of the mode, or 0.
+    fn held_as(&self, node: usize, entry: &Entry) -> i64 {
+        let Entry { name, label, .. } = entry;
+        let (script, keys, label) = if self.setting.stage.is_quorum() {
+            let keys = [
+                format!("leasehold:default:{name}"),
+                format!("leasehold-quorum:default:rw:{name}"),
+            ];
+            (NODE, keys, format!(":{}:{label}", label.len()))
+        } else {
+            let key = |kind| format!("leasehold:{{default}}:{kind}:{name}");
+            (NATIVE, [key("name"), key("more")], label.clone())
+        };
+        let request = ["EVAL", script, "2", &keys[0], &keys[1], &label].map(str::as_bytes);
+        match self.world.node(node, |node| node.ask(&request)) {
+            Reply::Int(mode) => mode,
+            _ => 0,
+        }
+    }
+}
+
+/// Scripts that look who holds a name.
+const NATIVE: &str = include_str!("look/native.lua");
+const NODE: &str = include_str!("look/node.lua");
+
+const fn number(mode: Mode) -> i64 {
+    match mode {
+        Mode::Exclusive => 1,
+        Mode::Read => 2,
+        Mode::Write => 3,
+        _ => 4,
     }
 }
 
 impl Truth for Wire {
-    /// What native scripts pack is theirs; the key of a mutex in a quorum is
-    /// plain to see.
     fn stand(&self, entry: &Entry, _: Millis) -> Stand {
-        if !self.setting.stage.is_quorum() || entry.mode != Mode::Exclusive {
-            return Stand::Unknown;
-        }
         let nodes = usize::from(self.setting.stage.servers());
-        let votes = (0..nodes).filter(|node| self.has(*node, entry)).count();
+        let said: Vec<i64> = (0..nodes).map(|node| self.held_as(node, entry)).collect();
+        // A conversion that is not known to have happened leaves a writer.
+        let is_it =
+            |mode: &&i64| **mode == number(entry.mode) || (**mode, entry.mode) == (3, Mode::Read);
+        let votes = said.iter().filter(is_it).count();
         if votes > nodes / 2 {
             return Stand::Held;
         }
-        Stand::Missing(format!("only {votes} of {nodes} nodes hold it"))
+        Stand::Missing(format!("only {votes} of {nodes} servers hold it; their modes are {said:?}"))
     }
 
-    /// The guardrail alone says how long a lease may run.
+    /// The guardrail alone says how long a lease may run. What is kept of it does
+    /// not grow with what is done.
     fn overlong(&self) -> Option<String> {
-        None
+        let size = |name: &String| {
+            let key = format!("leasehold:{{default}}:name:{name}");
+            match self.world.node(0, |node| node.ask(&[b"GET", key.as_bytes()])) {
+                Reply::Bulk(text) => text.len(),
+                _ => 0,
+            }
+        };
+        let large = self.names.iter().map(|name| (size(name), name)).find(|(size, _)| *size > ROOM);
+        large.map(|(size, name)| format!("{name} is kept in {size} bytes"))
     }
 
     fn is_released(&self, _: &str) -> bool {
+        false
+    }
+
+    fn has_forgotten(&self) -> bool {
         false
     }
 }
@@ -112,11 +160,22 @@ impl Scene for Wire {
             FaultKind::Stall => world.pause_node(whom, span),
             FaultKind::Cut => world.cut(client),
             FaultKind::Poison => self.poison(world),
+            FaultKind::Freeze => {
+                let back = i64::try_from(fault.span).unwrap_or(0) * -1000;
+                world.node(whom, |node| node.step_clock(back));
+                self.bit(FaultKind::Freeze);
+            }
             _ => {}
         }
     }
 
-    fn bit(&self, _: FaultKind) {}
+    /// Those that the network does not count.
+    fn bit(&self, kind: FaultKind) {
+        if matches!(kind, FaultKind::Poison | FaultKind::Freeze) {
+            let mut bites = self.bites.lock().unwrap_or_else(PoisonError::into_inner);
+            *bites.entry(kind.word()).or_default() += 1;
+        }
+    }
 
     fn begin(self: Arc<Self>, world: &World, ledger: Arc<Ledger>) {
         world.each_step(move |world| {
@@ -130,14 +189,12 @@ impl Scene for Wire {
         Duration::from_millis(self.longest + 4 * ttl + 20 * timeout + 5000)
     }
 
-    /// What names and leases leave is seen by the last client. Connections are
-    /// not looked at yet.
-    fn residue(&self, _: &[u8]) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn has_forgotten(&self) -> bool {
-        false
+    /// What names and leases leave is seen by the last client.
+    fn residue(&self, dead: &[u8]) -> Vec<String> {
+        let clients = self.world.clients();
+        let alive = (0..clients).filter(|it| !dead.iter().any(|dead| usize::from(*dead) == *it));
+        let connected = alive.filter(|it| self.world.net(|net| net.connections_of(*it)) > 0);
+        connected.map(|client| format!("client {client} is connected")).collect()
     }
 
     fn bites(&self) -> BTreeMap<&'static str, u64> {
@@ -149,10 +206,7 @@ impl Scene for Wire {
         };
         let mut bites: BTreeMap<_, _> =
             bites.into_iter().map(|(kind, count)| (word(kind), count)).collect();
-        let poisoned = *self.poisoned.lock().unwrap_or_else(PoisonError::into_inner);
-        if poisoned > 0 {
-            bites.insert(FaultKind::Poison.word(), poisoned);
-        }
+        bites.extend(&*self.bites.lock().unwrap_or_else(PoisonError::into_inner));
         bites
     }
 

@@ -3,12 +3,16 @@
 //! Each schedule has a few verbs and a few kinds of fault, not a little of
 //! everything: a rare combination is common in some swarm. Spans are drawn
 //! relative to each other, because faults live where one is a little longer
-//! than another.
+//! than another. Half of the schedules have a theme.
 
 use fastrand::Rng;
 
+use super::theme::{Spans, THEMES, Theme};
 use super::{Act, Ask, Fault, FaultKind, How, Millis, Patience, Schedule, Setting, Stage};
 use super::{PERMITS, Step, User};
+
+/// Users in step begin what they do at multiples of this, almost.
+const BEAT: Millis = 40;
 
 /// The schedule of a seed.
 #[must_use]
@@ -33,11 +37,13 @@ struct Swarm {
     clients: u8,
     tasks: u8,
     names: u32,
+    /// What it is about, if it has a theme.
+    theme: Option<Theme>,
 }
 
 /// What is locked, or done instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Topic {
+pub(super) enum Topic {
     Mutex,
     Shared,
     Permits,
@@ -48,11 +54,13 @@ enum Topic {
 
 /// What users do beside to lock and to let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Habit {
+pub(super) enum Habit {
     Extend,
     Convert,
     Write,
     Bind,
+    /// To bind the same again and again.
+    Beat,
     Evict,
     Want,
     Look,
@@ -66,11 +74,12 @@ enum Habit {
 
 const TOPICS: [Topic; 6] =
     [Topic::Mutex, Topic::Shared, Topic::Permits, Topic::All, Topic::Once, Topic::Count];
-const HABITS: [Habit; 13] = [
+const HABITS: [Habit; 14] = [
     Habit::Extend,
     Habit::Convert,
     Habit::Write,
     Habit::Bind,
+    Habit::Beat,
     Habit::Evict,
     Habit::Want,
     Habit::Look,
@@ -95,7 +104,7 @@ impl Topic {
 impl Habit {
     const fn suits(self, stage: Stage) -> bool {
         match self {
-            Self::Bind | Self::Want | Self::Delay => !stage.is_quorum(),
+            Self::Bind | Self::Beat | Self::Want | Self::Delay => !stage.is_quorum(),
             _ => true,
         }
     }
@@ -119,7 +128,6 @@ pub const fn suits(kind: FaultKind, stage: Stage) -> bool {
                 | K::Amnesia
                 | K::Refuse
                 | K::Curb
-                | K::Freeze
                 | K::Rush
                 | K::Drift
         ),
@@ -129,8 +137,25 @@ pub const fn suits(kind: FaultKind, stage: Stage) -> bool {
     }
 }
 
+impl Theme {
+    fn suits(&self, stage: Stage) -> bool {
+        self.topics.iter().any(|topic| topic.suits(stage))
+            && self.habits.iter().all(|habit| habit.suits(stage))
+            && (self.troubles.is_empty() || !self.troubles_of(stage).is_empty())
+    }
+
+    fn troubles_of(&self, stage: Stage) -> Vec<FaultKind> {
+        self.troubles.iter().copied().filter(|kind| suits(*kind, stage)).collect()
+    }
+}
+
 impl Swarm {
     fn draw(dice: &mut Rng, stage: Stage) -> Self {
+        let themes: Vec<&Theme> = THEMES.iter().filter(|theme| theme.suits(stage)).collect();
+        if dice.bool() {
+            let theme = *themes[dice.usize(..themes.len())];
+            return Self::about(dice, stage, theme);
+        }
         let topics = TOPICS.into_iter().filter(|topic| topic.suits(stage));
         let habits = HABITS.into_iter().filter(|habit| habit.suits(stage));
         let troubles = FaultKind::ALL.iter().copied().filter(|kind| suits(*kind, stage));
@@ -148,17 +173,32 @@ impl Swarm {
             clients: dice.u8(1..4),
             tasks: dice.u8(1..3),
             names: dice.u32(1..3),
+            theme: None,
+        }
+    }
+
+    fn about(dice: &mut Rng, stage: Stage, theme: Theme) -> Self {
+        let topics = theme.topics.iter().copied().filter(|topic| topic.suits(stage));
+        Self {
+            topics: topics.collect(),
+            habits: theme.habits.to_vec(),
+            troubles: theme.troubles_of(stage),
+            clients: if theme.crowded { 3 } else { dice.u8(1..4) },
+            tasks: if theme.in_step { dice.u8(2..5) } else { dice.u8(1..3) },
+            names: if theme.crowded { 1 } else { dice.u32(1..3) },
+            theme: Some(theme),
         }
     }
 
     fn setting(&self, dice: &mut Rng, seed: u64, stage: Stage) -> Setting {
         let ttl = 200 << dice.u64(0..5);
+        let extends = self.theme.is_some() && self.habits.contains(&Habit::Extend);
         let slowest = if dice.bool() { 1 + dice.u64(0..30) } else { 1 };
         Setting {
             seed,
             stage,
             ttl,
-            ttl_max: ttl * [1, 2, 10][dice.usize(..3)],
+            ttl_max: ttl * if extends { 10 } else { [1, 2, 10][dice.usize(..3)] },
             timeout: share(dice, ttl, 10, 80).max(slowest * 2 + 10),
             retries: [0, 1, 3, 20][dice.usize(..4)],
             quickest: 1,
@@ -183,7 +223,8 @@ impl Swarm {
         if self.troubles.is_empty() {
             return Vec::new();
         }
-        let count = dice.usize(1..8);
+        let most = self.theme.map_or(8, |theme| theme.faults);
+        let count = dice.usize(most / 4..most).max(1);
         let mut faults: Vec<Fault> = (0..count).map(|_| self.fault(dice, setting, end)).collect();
         faults.sort_by_key(|fault| fault.at);
         faults
@@ -193,8 +234,9 @@ impl Swarm {
         use FaultKind as K;
         let kind = self.troubles[dice.usize(..self.troubles.len())];
         let whom = if kind.hits_server() { setting.stage.servers() } else { self.clients };
-        let span = match dice.u32(..3) {
-            0 => share(dice, setting.timeout, 50, 500),
+        let span = match (self.theme.map_or(Spans::Any, |theme| theme.spans), dice.u32(..3)) {
+            (Spans::Timeouts, _) => share(dice, setting.timeout, 20, 200),
+            (Spans::Any, 0) => share(dice, setting.timeout, 50, 500),
             _ => share(dice, setting.ttl, 10, 300),
         };
         let (by, span) = match kind {
@@ -205,11 +247,15 @@ impl Swarm {
             K::Amnesia | K::Restart | K::Kill | K::Cut | K::Poison => (0, 0),
             _ => (0, span),
         };
+        // What stays begins early: it is there for the rest.
+        let early = self.theme.is_some() && matches!(kind, K::Drift | K::Rush | K::Poison);
+        let end = if early { end / 4 } else { end };
         Fault { at: dice.u64(..end.max(1)), kind, whom: dice.u8(..whom), by, span }
     }
 
     fn has(&self, dice: &mut Rng, habit: Habit) -> bool {
-        self.habits.contains(&habit) && dice.u32(..3) == 0
+        let often = if self.theme.is_some() { 2 } else { 1 };
+        self.habits.contains(&habit) && dice.u32(..3) < often
     }
 }
 
@@ -257,7 +303,8 @@ impl Writer<'_> {
             self.deed(dice, topic, name);
         }
         let long = dice.u32(..4) == 0;
-        self.pause(dice, if long { 300 } else { 50 });
+        let keep = self.swarm.theme.map_or(if long { 300 } else { 50 }, |theme| theme.keep);
+        self.pause(dice, keep);
         for name in names {
             match dice.u32(..5) {
                 0..3 => self.add(Act::Release(name)),
@@ -275,14 +322,24 @@ impl Writer<'_> {
             Topic::Shared => (How::Write, vec![format!("r{number}")]),
             Topic::Permits => (How::Permits(dice.u32(1..=PERMITS)), vec![format!("s{number}")]),
             Topic::All => (How::Lock, vec!["m0".into(), "m1".into()]),
+            _ if swarm.troubles.contains(&FaultKind::Poison) && dice.u32(..4) == 0 => {
+                (How::Lock, vec!["x0".into()])
+            }
             _ => (How::Lock, vec![format!("m{number}")]),
         };
         let several = names.len() > 1;
         let ttl = self.setting.ttl;
+        let crowded = swarm.theme.is_some_and(|theme| theme.crowded);
         let patience = match dice.u32(..5) {
+            0 if crowded => Patience::Within(share(dice, ttl, 5, 100)),
             0 => Patience::Try,
-            1 if !several => Patience::Attempts(dice.u32(1..5), share(dice, ttl, 1, 40)),
-            _ => Patience::Within(share(dice, ttl, 5, 400)),
+            1 if !several && !crowded => {
+                Patience::Attempts(dice.u32(1..5), share(dice, ttl, 1, 40))
+            }
+            _ => {
+                let most = swarm.theme.map_or(400, |theme| theme.wait);
+                Patience::Within(share(dice, ttl, 5, most))
+            }
         };
         Ask {
             how,
@@ -309,6 +366,8 @@ impl Writer<'_> {
             self.add(Act::Write(name, share(dice, ttl, 0, 120)));
         } else if swarm.has(dice, Habit::Bind) {
             self.add(Act::Bind(name));
+        } else if swarm.has(dice, Habit::Beat) {
+            (0..100).for_each(|_| self.add(Act::Bind(name.clone())));
         } else if swarm.has(dice, Habit::Evict) {
             self.add(Act::Evict(name));
         } else if swarm.has(dice, Habit::Want) {
@@ -326,6 +385,9 @@ impl Writer<'_> {
     /// Up to so many hundredths of a ttl.
     fn pause(&mut self, dice: &mut Rng, most: u64) {
         self.at += share(dice, self.setting.ttl, 0, most);
+        if self.swarm.theme.is_some_and(|theme| theme.in_step) {
+            self.at = self.at.next_multiple_of(BEAT) + dice.u64(..4);
+        }
     }
 }
 

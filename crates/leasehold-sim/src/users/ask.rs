@@ -50,6 +50,9 @@ impl One {
     }
 
     fn enter(&mut self, ask: &Ask, label: &str, got: Got) {
+        if is_strangers(ask) {
+            return;
+        }
         let proofs: Vec<Proof> = match got {
             Got::One(guard) => vec![Proof::One(Arc::new(guard))],
             Got::All(guards) => {
@@ -84,10 +87,16 @@ impl One {
     fn denied(&self, ask: &Ask, error: Option<&Error>) {
         let why = error.map_or_else(|| "busy".to_owned(), Error::to_string);
         self.tell(|| format!("does not get {}: {why}", ask.names.join(",")));
-        if error.is_some_and(|error| error.kind() == ErrorKind::Unexpected) {
+        let unexpected = error.is_some_and(|error| error.kind() == ErrorKind::Unexpected);
+        if unexpected && !is_strangers(ask) {
             self.around.ledger.breaks("I4", format!("{ask}: {why}"));
         }
     }
+}
+
+/// Somebody else writes there, too: nothing is promised.
+fn is_strangers(ask: &Ask) -> bool {
+    ask.names.iter().any(|name| name.starts_with('x'))
 }
 
 /// A fixed lease that nobody else of its owner renews runs for its ttl; one that

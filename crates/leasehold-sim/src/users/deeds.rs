@@ -50,7 +50,9 @@ impl One {
     fn check_loss(&self, entries: &[Entry]) {
         // Of several, any may be the one that was lost.
         let [entry] = entries else { return };
-        if entry.evicted || self.around.ledger.is_evicting(&entry.name) {
+        let ledger = &self.around.ledger;
+        let ended_otherwise = ledger.is_evicting(&entry.name) || ledger.is_shut(self.user.client);
+        if entry.evicted || ended_otherwise {
             return;
         }
         if self.around.truth.is_released(&entry.label) {
@@ -151,6 +153,7 @@ impl One {
 
     pub(super) async fn shut_down(&mut self, limit: Millis) {
         self.tell(|| format!("shuts its client down within {limit} ms"));
+        self.around.ledger.shut(self.user.client);
         let done = self.locks.shutdown(Duration::from_millis(limit)).await;
         self.tell(|| format!("has shut down: {}", shown(&done)));
     }

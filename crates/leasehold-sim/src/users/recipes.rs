@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use leasehold::Outcome;
-use leasehold::once::{Busy, Crash, Fingerprint, OnceError};
+use leasehold::once::{Busy, Crash, Fingerprint, OnceError, Refusal};
 use tokio::time::sleep;
 
 use super::One;
@@ -15,25 +15,30 @@ use crate::ledger::Run;
 /// How long outcomes are kept: longer than any run, and by some for ever.
 const KEEP: [Duration; 2] = [Duration::from_secs(24 * 60 * 60), Duration::MAX];
 
+/// Somebody else writes there, too.
+fn is_strangers(name: &str) -> bool {
+    name.starts_with('p')
+}
+
 impl One {
     pub(super) async fn count(&mut self, name: &str) {
         let record = self.locks.record::<u64>(name);
+        let ledger = Arc::clone(&self.around.ledger);
+        if is_strangers(name) {
+            drop(record.create(&0).await);
+            return;
+        }
+        // Who dies in the middle never says what came of it.
+        ledger.tallies(|tallies| tallies.begin_count(name));
         let counted = record.update(|value| Some(value.unwrap_or(0) + 1)).await;
         self.tell(|| match &counted {
             Ok(_) => format!("has counted {name}"),
             Err(error) => format!("has not counted {name}: {error}"),
         });
-        if name.starts_with('p') {
-            // Somebody else writes there, too.
-            return;
-        }
-        let ledger = &self.around.ledger;
         match &counted {
-            Ok(_) => ledger.tallies(|tallies| tallies.count(name, true)),
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                ledger.tallies(|tallies| tallies.count(name, false));
-            }
-            Err(_) => {}
+            Ok(_) => ledger.tallies(|tallies| tallies.end_count(name, true)),
+            Err(error) if error.outcome() == Outcome::Unknown => {}
+            Err(_) => ledger.tallies(|tallies| tallies.end_count(name, false)),
         }
     }
 
@@ -51,7 +56,8 @@ impl One {
         let crash = if at_most_once { Crash::Unknown } else { Crash::Rerun };
         let keep = KEEP[usize::from(at_most_once)];
         let lease = Duration::from_millis(self.around.setting.ttl);
-        let busy = if work.as_millis() % 2 == 0 { Busy::Refuse } else { Busy::Wait(lease * 2) };
+        let busy =
+            if work.as_millis().is_multiple_of(2) { Busy::Refuse } else { Busy::Wait(lease * 2) };
         let once = self.locks.once("jobs").lease(lease).keep(keep).on_crash(crash).on_busy(busy);
         self.asked += 1;
         let mark = format!("{}#{}", self.user, self.asked);
@@ -59,10 +65,12 @@ impl One {
         let begun = Arc::new(AtomicBool::new(false));
         self.tell(|| format!("does {key} once"));
         let (ledger, seen) = (Arc::clone(&self.around.ledger), Arc::clone(&begun));
+        let truth = Arc::clone(&self.around.truth);
         let done = once
             .run(key, Fingerprint::none(), async |_turn| {
                 seen.store(true, Ordering::Relaxed);
-                if let Some(how) = ledger.tallies(|tallies| tallies.begin(&run)) {
+                let wrong = ledger.tallies(|tallies| tallies.begin(&run));
+                if let Some(how) = wrong.filter(|_| !truth.has_forgotten()) {
                     ledger.breaks("once", how);
                 }
                 sleep(work).await;
@@ -84,7 +92,7 @@ impl One {
             Ok(done) => {
                 self.tell(|| format!("has done {key}, replayed: {}", done.replayed));
                 let wrong = ledger.tallies(|tallies| tallies.outcome(key, &done.outcome));
-                if let Some(how) = wrong {
+                if let Some(how) = wrong.filter(|_| !self.around.truth.has_forgotten()) {
                     ledger.breaks("once", how);
                 }
             }
@@ -93,6 +101,9 @@ impl One {
                 if begun {
                     let how = format!("{key} was run, and its caller is told that it was not");
                     ledger.breaks("I4", how);
+                }
+                if self.around.calm && matches!(refusal, Refusal::Engine(_)) {
+                    ledger.breaks("once", format!("{key} is refused, and nothing is wrong"));
                 }
             }
             Err(error) => {

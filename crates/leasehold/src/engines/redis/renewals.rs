@@ -8,6 +8,7 @@ use super::address::Address;
 use crate::claim::{Refresh, Renewal};
 use crate::clock::{Clock, Moment};
 use crate::error::{Error, ErrorKind};
+use crate::home::Handle;
 
 /// One part of the tickets, those of one server, with where they stand in the whole.
 type Part = (Vec<usize>, Vec<Refresh>);
@@ -29,7 +30,7 @@ where
     let mut under_way = JoinSet::new();
     for (places, part) in parts(refreshes, home) {
         let answers = renew(part);
-        under_way.spawn(async move { (places, answers.await) });
+        Handle::current().spawn_in(&mut under_way, async move { (places, answers.await) });
     }
     let mut until = Moment::NEVER;
     loop {
