@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError, Weak};
 use tokio::runtime::Builder;
 use tokio::runtime::{self, EnterGuard};
 use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 use crate::claim;
 #[cfg(not(leasehold_sim))]
@@ -122,7 +122,7 @@ impl Handle {
     #[cfg(any(feature = "sqlite", feature = "_server"))]
     pub(crate) fn spawn_in<T: Send + 'static>(
         &self,
-        set: &mut JoinSet<T>,
+        set: &mut tokio::task::JoinSet<T>,
         task: impl Future<Output = T> + Send + 'static,
     ) {
         #[cfg(leasehold_sim)]
