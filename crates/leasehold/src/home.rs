@@ -119,7 +119,7 @@ impl Handle {
     }
 
     /// Starts a task that ends with `set`.
-    #[cfg(any(feature = "sqlite", feature = "_server"))]
+    #[cfg(any(feature = "sqlite", feature = "redis", feature = "postgres", feature = "mysql"))]
     pub(crate) fn spawn_in<T: Send + 'static>(
         &self,
         set: &mut tokio::task::JoinSet<T>,
