@@ -197,7 +197,8 @@ mod tests {
         assert!(matches!(ended[..], [(_, "one"), ("granted", "two")]), "{ended:?}");
         two.release().await.unwrap();
         let end = look(&locks).await;
-        assert_eq!(events(&next, &end), [("released", "two")]);
+        // An engine may forget a clean end at once, and this one does.
+        assert_eq!(events(&next, &end), [("ended", "two")]);
         assert_eq!(Change::start(&next)[0].event, "held");
     }
 
