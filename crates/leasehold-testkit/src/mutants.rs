@@ -517,10 +517,18 @@ struct FenceHandedOn {
 }
 
 impl Twist for FenceHandedOn {
+    /// It says of no place which fences are old: a waiter that knows does not
+    /// believe in one.
     fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
         let (last, name) = (Arc::clone(&self.last), claim.ticket.name.clone());
-        granting(inner.acquire(claim), move |grant| {
-            lock(&last).insert(name, grant.fence);
+        let asked = inner.acquire(claim);
+        Box::pin(async move {
+            let mut verdict = asked.await?;
+            match &mut verdict {
+                Verdict::Granted(grant) => drop(lock(&last).insert(name, grant.fence)),
+                Verdict::Busy(busy) => busy.place.iter_mut().for_each(|place| place.floor = 0),
+            }
+            Ok(verdict)
         })
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use leasehold::claim::{Claim, Refresh, Renewal, Ticket, Verdict};
+use leasehold::claim::{Claim, Refresh, Renewal, SPAN_MAX, Ticket, Verdict};
 use leasehold::once::Fingerprint;
 use leasehold::{ErrorKind, Mode, Owner};
 use leasehold_testkit::server::Server;
@@ -50,9 +50,11 @@ async fn for_ever_is_a_time_like_any_other() -> Checked {
     }
     assert_eq!(ran.load(Ordering::SeqCst), 1);
     assert!(calls(&server)? - before <= 10, "something is asked for again and again");
-    let closing = locks.mutex("n").lock_delay(Duration::MAX).lock().within(BOUND).await?;
+    let endless = locks.mutex("n").lock_delay(Duration::MAX).try_lock().await;
+    assert_eq!(endless.err().map(|error| error.kind()), Some(ErrorKind::Invalid));
+    let closing = locks.mutex("n").lock_delay(SPAN_MAX).lock().within(BOUND).await?;
     closing.release().await?;
-    locks.mutex("n").hold_at_least(Duration::MAX).lock().within(BOUND).await?.release().await?;
+    locks.mutex("n").hold_at_least(SPAN_MAX).lock().within(BOUND).await?.release().await?;
     assert!(locks.mutex("n").try_lock().await?.is_none(), "it is closed for ever");
     Ok(())
 }
