@@ -1,7 +1,7 @@
 //! The contract, straight on the engine: every verb may be repeated.
 
 use leasehold::claim::{Ending, Refresh, Renewal, Stance, Ticket, Wake};
-use leasehold::engine::profile::{Liveness, Order, WakeUp};
+use leasehold::engine::profile::{Fencing, Liveness, Order, WakeUp};
 use leasehold::{Clock, Mode, Moment, Profile, Released};
 use tokio::time::sleep;
 
@@ -34,10 +34,23 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_release_comes_from_the_ticket_alone).when(outlives_its_client),
         check!(a_turn_comes_with_a_wake_up).when(|p| p.wake == WakeUp::Push),
         check!(a_turn_of_an_earlier_place_is_not_taken_for_one_of_the_present)
-            .when(|p| outlives_its_client(p) && p.order == Order::Fifo)
+            .when(|p| a_turn_runs_out(p) && p.order == Order::Fifo)
             .of_a_queue(),
-        check!(a_renewal_by_less_takes_nothing_away),
+        check!(a_renewal_by_less_takes_nothing_away).when(only_extends),
     ]
+}
+
+/// Where a place lives as long as its client's session, or others keep the
+/// queue, a turn waits for whoever lives; such engines do not know how a holder
+/// ended either.
+fn a_turn_runs_out(profile: &Profile) -> bool {
+    outlives_its_client(profile) && profile.predecessor
+}
+
+/// A borrowed row has the end that was last asked for, and a lock of a
+/// connection has none: there the guard follows. The library asks for no less.
+fn only_extends(profile: &Profile) -> bool {
+    outlives_its_client(profile) && profile.fencing != Fencing::None
 }
 
 async fn a_repeated_claim_is_granted_with_the_same_fence(store: Store) -> Outcome {
