@@ -23,7 +23,7 @@ const STAGES: [(Stage, u32); 4] =
 /// How many schedules are played twice.
 const TWICE: u64 = 20;
 /// With fewer schedules a kind of fault may have had no chance to bite.
-const ENOUGH: u64 = 400;
+const ENOUGH: u64 = 1000;
 
 #[derive(Debug, Default)]
 struct Wish {
