@@ -11,8 +11,9 @@ use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
 use crate::engine::{Event, Events, Loss};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Outcome, Result};
 use crate::hold::Hold;
+use crate::layers::guardrail::no_answer;
 use crate::mutant::{self, Mutant};
 
 /// The keeper's life: sleep, look, renew.
@@ -108,11 +109,6 @@ pub(crate) async fn convert(core: &Core, hold: &Hold, to: Mode) -> Result<Renewa
         _ => {}
     }
     answer
-}
-
-pub(crate) fn no_answer() -> Renewal {
-    let text = "the engine left out the answer to a renewal";
-    Renewal::Unknown(Error::new(ErrorKind::Unexpected, text))
 }
 
 /// Takes in one answer; says how long to let the hold rest.

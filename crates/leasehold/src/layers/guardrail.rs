@@ -114,7 +114,8 @@ fn check_conversion(to: Mode, profile: &Profile) -> Result<()> {
     check_mode(to, profile)
 }
 
-fn left_out() -> Renewal {
+/// What stands for an answer that an engine owes.
+pub(crate) fn no_answer() -> Renewal {
     let text = "the engine left out the answer to a renewal";
     Renewal::Unknown(Error::new(ErrorKind::Unexpected, text))
 }
@@ -149,7 +150,7 @@ impl Engine for Guardrail {
         let asked = self.0.renew(tickets.into_iter().filter(is_fit).collect());
         Box::pin(async move {
             let mut answers = asked.await.into_iter();
-            let mut next = || answers.next().unwrap_or_else(left_out);
+            let mut next = || answers.next().unwrap_or_else(no_answer);
             checked.into_iter().map(|it| it.map_or_else(Renewal::Unknown, |()| next())).collect()
         })
     }
