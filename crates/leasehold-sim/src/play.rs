@@ -247,12 +247,26 @@ async fn taken(locks: &Locks, name: &str, ttl: Duration) -> Option<String> {
 
 async fn recount(locks: &Locks, ledger: &Ledger) {
     for name in ledger.tallies(|tallies| tallies.counters()) {
-        let shown = locks.record::<u64>(&name).get().await;
-        let shows = shown.map(|found| found.map_or(0, |found| found.value)).unwrap_or(u64::MAX);
-        if let Some(how) = ledger.tallies(|tallies| tallies.miscounted(&name, shows)) {
-            ledger.breaks("count", how);
+        match count_of(locks, &name).await {
+            Err(why) => ledger.breaks("count", format!("{name} cannot be read: {why}")),
+            Ok(shows) => {
+                if let Some(how) = ledger.tallies(|tallies| tallies.miscounted(&name, shows)) {
+                    ledger.breaks("count", how);
+                }
+            }
         }
     }
+}
+
+/// What a counter shows, to one who is patient.
+async fn count_of(locks: &Locks, name: &str) -> Result<u64, leasehold::Error> {
+    let record = locks.record::<u64>(name);
+    for _ in 0..4 {
+        if let Ok(found) = record.get().await {
+            return Ok(found.map_or(0, |found| found.value));
+        }
+    }
+    Ok(record.get().await?.map_or(0, |found| found.value))
 }
 
 fn programs(schedule: &Schedule, client: u8) -> BTreeMap<User, Vec<Step>> {

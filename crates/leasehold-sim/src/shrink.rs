@@ -49,6 +49,8 @@ impl<B: FnMut(&Schedule) -> bool> Shrinker<B> {
     fn change(&mut self, change: impl FnOnce(&mut Schedule)) -> bool {
         let mut smaller = self.best.clone();
         change(&mut smaller);
+        // A program is what it is in print: in the order of time.
+        smaller.steps.sort_by_key(|step| step.at);
         self.accept(smaller)
     }
 

@@ -276,6 +276,7 @@ impl Inner {
             read += size;
             let node = &mut self.nodes[number];
             node.keep_time(now);
+            self.net.asked(client, now);
             let start = answers.len();
             let answer = node.serve(id, &request, &mut answers);
             let written = Event { at: now, client, node: number, connection: id, request, answer };

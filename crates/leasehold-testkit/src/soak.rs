@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leasehold::Locks;
+use tokio::task::spawn_blocking;
 
 pub use deployment::{DEPLOYMENTS, Deployment};
 pub use storm::Faults;
@@ -76,7 +77,8 @@ impl fmt::Display for Report {
 ///
 /// When its servers cannot be started, or a client cannot be opened.
 pub async fn soak(name: &'static str, span: Duration) -> Checked<Report> {
-    let mut deployment = Deployment::start(name)?;
+    // Servers are waited for by threads, not by tasks.
+    let mut deployment = spawn_blocking(move || Deployment::start(name)).await??;
     let witness = Arc::new(Witness::default());
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {

@@ -40,7 +40,7 @@ pub struct Server {
     /// Why it refuses everything, if it does.
     refusing: Option<ErrorKind>,
     evicted: BTreeSet<Arc<str>>,
-    released: BTreeSet<Arc<str>>,
+    released: BTreeMap<Arc<str>, u32>,
     longest: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Server {
             curbed: false,
             refusing: None,
             evicted: BTreeSet::new(),
-            released: BTreeSet::new(),
+            released: BTreeMap::new(),
             longest: Duration::ZERO,
         }
     }
@@ -195,7 +195,7 @@ impl Server {
         if released == Released::Released
             && let Some(label) = self.labels.get(&id)
         {
-            self.released.insert(Arc::clone(label));
+            *self.released.entry(Arc::clone(label)).or_default() += 1;
         }
         Ok(released)
     }
@@ -295,10 +295,10 @@ impl Server {
         self.evicted.contains(label)
     }
 
-    /// Whether a release has ended the lease with this label.
+    /// How many leases with this label a release has ended.
     #[must_use]
-    pub fn has_released(&self, label: &str) -> bool {
-        self.released.contains(label)
+    pub fn released(&self, label: &str) -> u32 {
+        self.released.get(label).copied().unwrap_or(0)
     }
 
     /// The longest ttl that it was asked for.

@@ -22,8 +22,9 @@ pub trait Truth {
     /// A request for more than the servers allow, if there was one.
     fn overlong(&self) -> Option<String>;
 
-    /// Whether a release has ended it.
-    fn is_released(&self, label: &str) -> bool;
+    /// How many leases with this label releases have ended, server by server;
+    /// nothing where that is not known.
+    fn released(&self, label: &str) -> Vec<u32>;
 
     /// Whether a server has lost what it had, so that records prove nothing.
     fn has_forgotten(&self) -> bool;

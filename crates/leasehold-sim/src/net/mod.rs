@@ -22,6 +22,8 @@ pub use self::stream::dial;
 /// Virtual time since the world began, in microseconds.
 pub type Micros = u64;
 
+const SECOND: Micros = 1_000_000;
+
 /// Which way a letter goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
@@ -43,6 +45,8 @@ pub struct Net {
     sent: BTreeMap<(usize, usize, Way), u64>,
     /// How often a fault of each kind has had an effect.
     bites: BTreeMap<&'static str, u64>,
+    /// Requests of each client, by the second.
+    rate: BTreeMap<(usize, Micros), u64>,
     /// Rung for each new letter.
     pub(crate) bell: Arc<Notify>,
 }
@@ -57,6 +61,7 @@ impl Net {
             pauses: BTreeMap::new(),
             sent: BTreeMap::new(),
             bites: BTreeMap::new(),
+            rate: BTreeMap::new(),
             bell: Arc::default(),
         }
     }
@@ -130,6 +135,17 @@ impl Net {
     #[must_use]
     pub const fn bites(&self) -> &BTreeMap<&'static str, u64> {
         &self.bites
+    }
+
+    /// A node has read a request of this client.
+    pub(crate) fn asked(&mut self, client: usize, now: Micros) {
+        *self.rate.entry((client, now / SECOND)).or_default() += 1;
+    }
+
+    /// The most requests of one client in one second.
+    #[must_use]
+    pub fn busiest(&self) -> u64 {
+        self.rate.values().copied().max().unwrap_or(0)
     }
 
     /// How many connections a client has.

@@ -92,8 +92,8 @@ impl Truth for Contract {
         (longest > most).then(how)
     }
 
-    fn is_released(&self, label: &str) -> bool {
-        self.bus.servers(|servers| servers.iter().any(|server| server.has_released(label)))
+    fn released(&self, label: &str) -> Vec<u32> {
+        self.bus.servers(|servers| servers.iter().map(|server| server.released(label)).collect())
     }
 
     fn has_forgotten(&self) -> bool {

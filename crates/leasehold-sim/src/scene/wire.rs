@@ -18,6 +18,9 @@ use crate::world::World;
 /// The state of a name with one holder is never larger than this.
 const ROOM: usize = 600;
 
+/// How long a server is away that restarts.
+const DOWN: Duration = Duration::from_millis(50);
+
 /// Redis servers.
 #[derive(Debug)]
 pub struct Wire {
@@ -135,8 +138,8 @@ impl Truth for Wire {
         large.map(|(size, name)| format!("{name} is kept in {size} bytes"))
     }
 
-    fn is_released(&self, _: &str) -> bool {
-        false
+    fn released(&self, _: &str) -> Vec<u32> {
+        Vec::new()
     }
 
     fn has_forgotten(&self) -> bool {
@@ -159,6 +162,7 @@ impl Scene for Wire {
             FaultKind::Unrung => world.silence(client.only(Lane::Pushes), Some(Way::Back), span),
             FaultKind::Stall => world.pause_node(whom, span),
             FaultKind::Cut => world.cut(client),
+            FaultKind::Restart => world.restart_node(whom, DOWN, true),
             FaultKind::Poison => self.poison(world),
             FaultKind::Freeze => {
                 let back = i64::try_from(fault.span).unwrap_or(0) * -1000;
@@ -171,7 +175,7 @@ impl Scene for Wire {
 
     /// Those that the network does not count.
     fn bit(&self, kind: FaultKind) {
-        if matches!(kind, FaultKind::Poison | FaultKind::Freeze) {
+        if matches!(kind, FaultKind::Poison | FaultKind::Freeze | FaultKind::Drift) {
             let mut bites = self.bites.lock().unwrap_or_else(PoisonError::into_inner);
             *bites.entry(kind.word()).or_default() += 1;
         }
@@ -213,6 +217,6 @@ impl Scene for Wire {
     fn requests(&self) -> (u64, u64) {
         let nodes = 0..usize::from(self.setting.stage.servers());
         let all = nodes.map(|node| self.world.node(node, |node| node.commands())).sum();
-        (all, 0)
+        (all, self.world.net(|net| net.busiest()))
     }
 }

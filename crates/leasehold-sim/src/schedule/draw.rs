@@ -121,18 +121,13 @@ pub const fn suits(kind: FaultKind, stage: Stage) -> bool {
         }
         Stage::Redis => !matches!(
             kind,
-            K::Echo
-                | K::Slow
-                | K::LatePush
-                | K::Restart
-                | K::Amnesia
-                | K::Refuse
-                | K::Curb
-                | K::Rush
-                | K::Drift
+            K::Echo | K::Slow | K::LatePush | K::Amnesia | K::Refuse | K::Curb | K::Rush
         ),
         Stage::Redlock(_) => {
-            matches!(kind, K::Mute | K::Deaf | K::Stall | K::Pause | K::Cut | K::Kill)
+            matches!(
+                kind,
+                K::Mute | K::Deaf | K::Stall | K::Pause | K::Cut | K::Kill | K::Restart | K::Drift
+            )
         }
     }
 }
@@ -194,12 +189,15 @@ impl Swarm {
         let ttl = 200 << dice.u64(0..5);
         let extends = self.theme.is_some() && self.habits.contains(&Habit::Extend);
         let slowest = if dice.bool() { 1 + dice.u64(0..30) } else { 1 };
+        // The network delivers one message in a millisecond. A time-out that a few
+        // requests of a quorum exceed by themselves is a fault of its user.
+        let usual = slowest * 2 + if stage.is_quorum() { 60 } else { 10 };
         Setting {
             seed,
             stage,
             ttl,
             ttl_max: ttl * if extends { 10 } else { [1, 2, 10][dice.usize(..3)] },
-            timeout: share(dice, ttl, 10, 80).max(slowest * 2 + 10),
+            timeout: share(dice, ttl, 10, 80).max(usual),
             retries: [0, 1, 3, 20][dice.usize(..4)],
             quickest: 1,
             slowest,

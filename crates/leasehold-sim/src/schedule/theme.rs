@@ -88,6 +88,15 @@ pub(super) const THEMES: &[Theme] = &[
         keep: 400,
         ..PLAIN
     },
+    // A lease is made longer and then shorter, and its holder does not hear of it.
+    Theme {
+        habits: &[Habit::Fixed, Habit::Extend],
+        troubles: &[Deaf],
+        faults: 12,
+        spans: Spans::Ttls,
+        keep: 400,
+        ..PLAIN
+    },
     // Clocks differ while long leases run.
     Theme {
         topics: &[Topic::Mutex, Topic::Shared],

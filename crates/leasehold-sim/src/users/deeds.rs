@@ -8,7 +8,7 @@ use leasehold::{Clock, Error, ErrorKind, Mode, Moment, Outcome, Released};
 use tokio::time::sleep;
 
 use super::{Hand, One};
-use crate::ledger::{Entry, Proof};
+use crate::ledger::{Entry, Proof, Stand};
 use crate::schedule::Millis;
 
 /// So long after an eviction a guard may arrive that it has hit.
@@ -34,20 +34,46 @@ impl One {
         let Some(at) = self.position(name) else { return };
         let lease = self.leases.remove(at);
         let Some((hand, entries)) = self.take(lease) else { return };
-        let deadline = deadline(&hand);
-        self.tell(|| format!("releases {name}"));
+        let (deadline, before) = (deadline(&hand), self.released(&entries));
+        self.tell(|| format!("releases {name}, {}", standing(&hand)));
         let released = match hand {
             Hand::One(guard) => guard.release().await,
             Hand::All(guards) => guards.release().await,
         };
         self.tell(|| format!("has released {name}: {}", shown(&released)));
-        if matches!(released, Ok(Released::AlreadyLost)) && Clock::System.now() < deadline {
-            self.check_loss(&entries);
+        match released {
+            Ok(Released::Released) => self.check_release(&entries),
+            Ok(Released::AlreadyLost) if Clock::System.now() < deadline => {
+                self.check_loss(&entries, &before);
+            }
+            _ => {}
+        }
+    }
+
+    /// Told that it is released: then nobody holds it. An owner may have it twice,
+    /// and late bids of a quorum's earlier rounds are removed in their own time.
+    fn check_release(&self, entries: &[Entry]) {
+        if self.around.setting.stage.is_quorum() {
+            return;
+        }
+        for entry in entries.iter().filter(|entry| !entry.owned) {
+            if self.around.truth.stand(entry, self.now()) == Stand::Held {
+                let how = format!("{entry} is released, as its user is told, and is still held");
+                self.around.ledger.breaks("I4", how);
+            }
+        }
+    }
+
+    /// How many releases there were; of several leases, nobody can tell.
+    fn released(&self, entries: &[Entry]) -> Vec<u32> {
+        match entries {
+            [entry] => self.around.truth.released(&entry.label),
+            _ => Vec::new(),
         }
     }
 
     /// Told that it was lost before: then it was not this release that ended it.
-    fn check_loss(&self, entries: &[Entry]) {
+    fn check_loss(&self, entries: &[Entry], before: &[u32]) {
         // Of several, any may be the one that was lost.
         let [entry] = entries else { return };
         let ledger = &self.around.ledger;
@@ -55,7 +81,9 @@ impl One {
         if entry.evicted || ended_otherwise {
             return;
         }
-        if self.around.truth.is_released(&entry.label) {
+        let now = self.released(entries);
+        let ended = now.iter().zip(before).filter(|(now, before)| now > before).count();
+        if ended > now.len() / 2 {
             let how =
                 format!("{entry} was released in time, and its user is told that it was lost");
             self.around.ledger.breaks("I4", how);
@@ -156,6 +184,18 @@ impl One {
         self.around.ledger.shut(self.user.client);
         let done = self.locks.shutdown(Duration::from_millis(limit)).await;
         self.tell(|| format!("has shut down: {}", shown(&done)));
+    }
+}
+
+/// What a guard says of itself.
+fn standing(hand: &Hand) -> String {
+    let word = |guard: &leasehold::Guard| match guard.check() {
+        Ok(()) => format!("held until {:?}", guard.deadline()),
+        Err(error) => error.to_string(),
+    };
+    match hand {
+        Hand::One(guard) => word(guard),
+        Hand::All(guards) => guards.iter().map(word).collect::<Vec<_>>().join(", "),
     }
 }
 

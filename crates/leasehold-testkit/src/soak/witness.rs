@@ -38,13 +38,15 @@ impl Witness {
     #[must_use]
     pub(super) fn show(&self, guard: Guard) -> Shown {
         let name = guard.name().as_str().to_owned();
-        let (mode, fence) = (guard.mode(), guard.fence());
-        let shown = Arc::new(RwLock::new(Some(guard)));
         let mut names = locked(&self.names);
         let seen = names.entry(name.clone()).or_default();
-        if let Some(fault) = seen.note_fence(&name, mode, fence) {
+        // One that was lost on the way here may well come after its successor.
+        if guard.check().is_ok()
+            && let Some(fault) = seen.note_fence(&name, guard.mode(), guard.fence())
+        {
             locked(&self.overlaps).push(fault);
         }
+        let shown = Arc::new(RwLock::new(Some(guard)));
         seen.guards.push(Arc::clone(&shown));
         self.judge(&name, seen);
         shown

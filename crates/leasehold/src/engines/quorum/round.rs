@@ -311,19 +311,8 @@ impl Errand {
     async fn clean(&self, seat: &Arc<Seat>, left: Left) {
         let cleaned = left == Left::Nothing || self.unlock(seat, left).await;
         self.tell(Told::Cleaned);
-        if !cleaned && seat.debts.add(self.claim.ticket.clone()) {
-            self.clean_later(seat).await;
-        }
-    }
-
-    /// A node that does not answer may still get the request that it was late
-    /// with. If all of this fails, the ttl does it.
-    async fn clean_later(&self, seat: &Arc<Seat>) {
-        let id = self.claim.ticket.id;
-        while let Some(pause) = seat.debts.pause(id) {
-            self.table.clock.sleep_until(self.table.clock.now().after(pause)).await;
-            // What is not paid now is paid the next time.
-            let _ = seat.pay(id).await;
+        if !cleaned {
+            seat.owe(self.claim.ticket.clone(), &self.table.clock).await;
         }
     }
 

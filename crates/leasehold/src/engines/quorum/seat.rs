@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::debts::Debts;
 use super::node::{Node, Trust};
-use crate::claim::LeaseId;
+use crate::claim::{LeaseId, Ticket};
+use crate::clock::Clock;
 use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -23,7 +24,7 @@ pub(super) struct Seat {
     /// Whether the last request was answered.
     well: AtomicBool,
     /// What its node may still have of rounds that were given up.
-    pub(super) debts: Debts,
+    debts: Debts,
 }
 
 enum State {
@@ -48,6 +49,35 @@ impl Seat {
             }
         }
         Ok(())
+    }
+
+    /// Removes a bid, and what is owed for its ticket. A node that does not answer
+    /// owes it from now on.
+    pub(super) async fn let_go(self: &Arc<Self>, bid: Ticket, clock: &Clock) -> Result<bool> {
+        let node = self.node()?;
+        let removed = node.unlock(bid.clone()).await;
+        if removed.is_err() {
+            let (seat, clock) = (Arc::clone(self), clock.clone());
+            Handle::current().spawn(async move { seat.owe(bid, &clock).await });
+        } else {
+            // What is not paid now is paid by the task that sees to it.
+            let _ = self.pay(bid.id).await;
+        }
+        removed
+    }
+
+    /// Asks again and again for what its node may still have, or may still get: a
+    /// request that it was late with. If all of this fails, the ttl does it.
+    pub(super) async fn owe(self: &Arc<Self>, bid: Ticket, clock: &Clock) {
+        let id = bid.id;
+        if !self.debts.add(bid) {
+            return;
+        }
+        while let Some(pause) = self.debts.pause(id) {
+            clock.sleep_until(clock.now().after(pause)).await;
+            // What is not paid now is paid the next time.
+            let _ = self.pay(id).await;
+        }
     }
 
     /// Its node, if it is there; otherwise it is looked for, apart.

@@ -55,15 +55,27 @@ impl Table {
         question: impl Fn(Arc<dyn Node>) -> BoxFuture<Result<T>>,
         until: Moment,
     ) -> Answers<T> {
+        self.ask_seats(
+            |seat| match seat.node() {
+                Ok(node) => question(node),
+                Err(error) => Box::pin(async { Err(error) }),
+            },
+            until,
+        )
+    }
+
+    /// The same for what is no matter of the nodes alone.
+    pub(super) fn ask_seats<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl Fn(Arc<Seat>) -> BoxFuture<Result<T>>,
+        until: Moment,
+    ) -> Answers<T> {
         let (told, answers) = unbounded_channel();
         for (index, seat) in self.seats.iter().enumerate() {
             let (table, seat, told) = (Arc::clone(self), Arc::clone(seat), told.clone());
-            let asked = seat.node().map(&question);
+            let asked = question(Arc::clone(&seat));
             Handle::current().spawn(async move {
-                let answer = match asked {
-                    Ok(asked) => asked.await.map_err(|e| e.with("node", &seat.endpoint)),
-                    Err(error) => Err(error),
-                };
+                let answer = asked.await.map_err(|e| e.with("node", &seat.endpoint));
                 table.note(&seat, &answer);
                 // Nobody may be listening any more.
                 let _ = told.send((index, answer));

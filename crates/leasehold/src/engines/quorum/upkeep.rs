@@ -8,6 +8,7 @@ use super::Inner;
 use super::ballot::{Tally, kept};
 use super::bid::all_of;
 use super::node::{Answer, Kept, Node};
+use super::seat::Seat;
 use super::table::Answers;
 use crate::claim::{LeaseId, Mode, Refresh, Released, Renewal, Ticket};
 use crate::clock::Moment;
@@ -250,8 +251,15 @@ async fn poll(
     ttl: Duration,
     question: impl Fn(Arc<dyn Node>) -> BoxFuture<Result<Kept>>,
 ) -> Poll {
-    let until = inner.table.clock.now().after(inner.table.patience(ttl));
-    let mut answers = inner.table.ask(question, until);
+    count(inner, inner.table.ask(question, until(inner, ttl))).await
+}
+
+/// Until when answers about a lease of this ttl count.
+fn until(inner: &Inner, ttl: Duration) -> Moment {
+    inner.table.clock.now().after(inner.table.patience(ttl))
+}
+
+async fn count(inner: &Inner, mut answers: Answers<Kept>) -> Poll {
     let mut poll = Poll::default();
     while poll.tally.verdict(inner.table.size()).is_none()
         && let Some((node, answer)) = answers.next().await
@@ -294,11 +302,11 @@ pub(super) async fn release(inner: Arc<Inner>, ticket: Ticket) -> Result<Release
 
 /// Removes a bid from all nodes.
 pub(super) async fn remove(inner: &Arc<Inner>, bid: Ticket, ttl: Duration) -> Result<Released> {
-    let question = |node: Arc<dyn Node>| -> BoxFuture<Result<Kept>> {
-        let unlocked = node.unlock(bid.clone());
-        Box::pin(async move { Ok(unlocked.await?.then_some(Duration::ZERO)) })
+    let question = |seat: Arc<Seat>| -> BoxFuture<Result<Kept>> {
+        let (bid, clock) = (bid.clone(), inner.table.clock.clone());
+        Box::pin(async move { Ok(seat.let_go(bid, &clock).await?.then_some(Duration::ZERO)) })
     };
-    let poll = poll(inner, ttl, question).await;
+    let poll = count(inner, inner.table.ask_seats(question, until(inner, ttl))).await;
     match poll.tally.verdict(inner.table.size()) {
         Some(true) => Ok(Released::Released),
         Some(false) => Ok(Released::AlreadyLost),

@@ -236,20 +236,24 @@ fn give_up(
 impl Errand {
     /// After a refusal: the answer, or another turn. True if after a pause.
     fn again(&mut self, routes: &Routes, batch: &Batch, cause: &RedisError, last: bool) -> bool {
-        let turn = match fault::code(cause) {
-            Some("NOSCRIPT") if !self.told => {
-                self.in_full = true;
-                if batch.aside { Turn::Aside(batch.line.clone()) } else { Turn::Again }
-            }
-            _ => routes.refused(&batch.line, cause),
-        };
-        match turn {
+        if fault::code(cause) == Some("NOSCRIPT") && !self.told {
+            self.tell_next(batch);
+            return false;
+        }
+        match routes.refused(&batch.line, cause) {
             Turn::Again if !last => {}
             Turn::Aside(line) if !last => self.aside = Some(line),
             Turn::Later if !last => return true,
             _ => self.answer = Some(Err(fault::refused(cause))),
         }
         false
+    }
+
+    /// The server has to be told the script, however late it is: that a process
+    /// stood still is no fault of the server.
+    fn tell_next(&mut self, batch: &Batch) {
+        self.in_full = true;
+        self.aside = batch.aside.then(|| batch.line.clone());
     }
 }
 
