@@ -14,7 +14,7 @@ use leasehold_sim::schedule::draw::draw;
 use leasehold_sim::schedule::{Schedule, Stage};
 use leasehold_sim::shrink::shrink;
 
-const USAGE: &str = "leasehold-sim [--stage S] [--seed N] [--seconds S | --minutes M] \
+const USAGE: &str = "leasehold-sim [--stage S] [--seed N [--whole]] [--seconds S | --minutes M] \
                      [--mutants | --mutant NAME] [FILE]";
 
 /// Every stage, and its share of the time.
@@ -32,6 +32,8 @@ const FIRST: u64 = 207_740_000_000;
 struct Wish {
     stage: Option<Stage>,
     seed: Option<u64>,
+    /// Whether a schedule is told as it was drawn, also one that fails.
+    whole: bool,
     seconds: Option<u64>,
     /// Those whose name has this in it.
     mutants: Option<String>,
@@ -60,6 +62,7 @@ fn wish(args: &[String]) -> Result<Wish, String> {
         match arg.as_str() {
             "--stage" => wish.stage = Some(value()?.parse()?),
             "--seed" => wish.seed = Some(number(value()?)?),
+            "--whole" => wish.whole = true,
             "--seconds" => wish.seconds = Some(number(value()?)?),
             "--minutes" => wish.seconds = Some(number(value()?)? * 60),
             "--mutants" => wish.mutants = Some(String::new()),
@@ -83,7 +86,8 @@ fn fulfil(wish: Wish) -> Result<bool, String> {
         return Ok(mutants::with(named.as_ref(), || tell(&schedule)));
     }
     if let Some(seed) = wish.seed {
-        return Ok(one(seed, wish.stage.unwrap_or(Stage::Contract)));
+        let schedule = draw(seed, wish.stage.unwrap_or(Stage::Contract));
+        return Ok(if wish.whole { tell(&schedule) } else { one(schedule) });
     }
     if let Some(name) = &wish.mutants {
         return Ok(hunt(name, limit));
@@ -101,9 +105,8 @@ fn tell(schedule: &Schedule) -> bool {
     outcome.broken.is_empty()
 }
 
-/// Plays the schedule of a seed; if it fails, the shortest that fails alike.
-fn one(seed: u64, stage: Stage) -> bool {
-    let schedule = draw(seed, stage);
+/// Plays a schedule; if it fails, the shortest that fails alike.
+fn one(schedule: Schedule) -> bool {
     match attempt(&schedule, false).broken.first() {
         None => tell(&schedule),
         Some(broken) => tell(&shortest(schedule, broken.rule)),
@@ -181,8 +184,10 @@ fn look_at(stage: Stage, span: Duration) -> Vec<String> {
     report(stage, &sum, begun.elapsed());
     let mut wrong = Vec::new();
     for (rule, (seed, broken)) in &sum.broken {
-        wrong.push(format!("{broken}"));
-        wrong.push(format!("replay it: cargo xtask sim --stage {stage} --seed {seed}"));
+        let replay = format!("replay it: cargo xtask sim --stage {stage} --seed {seed}");
+        // To find the shortest takes a while.
+        println!("{broken}\n{replay}");
+        wrong.extend([broken.to_string(), replay]);
         let _ = tell(&shortest(draw(*seed, stage), rule));
     }
     if sum.schedules >= ENOUGH {

@@ -35,8 +35,10 @@ impl Revived {
         match self {
             Self::Script(_, stage, _) => std::slice::from_ref(stage),
             Self::Code(Mutant::VerbsSentTwice | Mutant::EndlessSpans) => &[Stage::Redis],
-            Self::Code(Mutant::StaleCleanUp) => &[Stage::Members(3), Stage::Redlock(3)],
-            Self::Code(Mutant::StaleHandOver | Mutant::CutOffIsRefused) => {
+            Self::Code(Mutant::StaleCleanUp | Mutant::RefusedByOne) => {
+                &[Stage::Members(3), Stage::Redlock(3)]
+            }
+            Self::Code(Mutant::StaleHandOver | Mutant::CutOffIsRefused | Mutant::MarkIsOutcome) => {
                 &[Stage::Contract, Stage::Redis]
             }
             Self::Code(_) => &[Stage::Contract, Stage::Members(3)],

@@ -291,6 +291,9 @@ async fn a_conversion_whose_reply_is_lost_leaves_a_reader() {
         line.plan(next);
         assert_eq!(guard.convert(Mode::Read).await.unwrap_err().outcome(), Outcome::Unknown);
         assert_eq!(guard.mode(), Mode::Read, "a reader may stand beside it");
+        // It may be under way still: nothing makes a writer of it again.
+        let back = guard.convert(Mode::Write).await.unwrap_err();
+        assert_eq!((back.kind(), guard.mode()), (ErrorKind::Invalid, Mode::Read));
         let beside = below.rwlock("n").try_read().await.unwrap();
         assert_eq!(beside.is_some(), next == Next::Unheard);
         drop(beside);

@@ -96,6 +96,7 @@ async fn settle_and_renew(core: Arc<Core>, hold: Arc<Hold>) {
 /// becomes of this one.
 pub(crate) async fn convert(core: &Core, hold: &Hold, to: Mode) -> Result<Renewal> {
     let unsettled = hold.mode_before().is_some();
+    hold.mode_before().unwrap_or_else(|| hold.mode()).check_conversion(to)?;
     let from = hold.begin_conversion(to);
     let answer = core.engine.convert(hold.ticket().in_mode(from), to).await;
     match &answer {
@@ -146,6 +147,21 @@ fn drift(core: &Core, hold: &Hold, confirmed: Duration) -> Duration {
     core.drift(if mutant::lives(Mutant::DriftOfAskedTtl) { hold.ttl() } else { confirmed })
 }
 
+/// Keeps what was granted just now; false if it was lost meanwhile. From here on
+/// news reach it. What came before is remembered, and looked up afterwards, so
+/// that nothing falls between.
+pub(crate) fn take_on(core: &Arc<Core>, hold: &Arc<Hold>, asked_at: Moment) -> bool {
+    core.schedule.keep(hold);
+    if core.losses.concern(hold.id, asked_at) {
+        core.lose(hold, Loss::Gone);
+        return false;
+    }
+    if let Some(place) = core.losses.kept(hold.id) {
+        shorten(core, hold, place);
+    }
+    true
+}
+
 /// Takes in what the engine tells without being asked.
 pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
     while let Some(event) = events.next().await {
@@ -176,10 +192,10 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
                 kept.iter().filter(|hold| hold.id == id).for_each(|hold| hold.want());
             }
             Event::Kept(id, place) => {
+                core.losses.note_kept(id, place, core.clock.now());
                 let kept = core.schedule.all();
-                kept.iter()
-                    .filter(|hold| hold.id == id)
-                    .for_each(|hold| shorten(&core, hold, place));
+                let found = kept.iter().filter(|hold| hold.id == id);
+                found.for_each(|hold| shorten(&core, hold, place));
             }
             Event::Connected => {}
         }

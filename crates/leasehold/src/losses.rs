@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::claim::LeaseId;
+use crate::claim::{LeaseId, Place};
 use crate::clock::Moment;
 
 /// Longer than any answer is on its way.
@@ -27,6 +27,8 @@ struct Heard {
     tickets: HashMap<LeaseId, Moment>,
     /// When all that this client had was lost.
     all: Moment,
+    /// What is kept for less time than was said, and when that was heard.
+    kept: HashMap<LeaseId, (Place, Moment)>,
 }
 
 impl Losses {
@@ -42,6 +44,22 @@ impl Losses {
     pub(crate) fn note_all(&self, now: Moment) {
         self.heard().all = now;
         self.any.store(true, Ordering::Release);
+    }
+
+    /// This ticket is kept for so long only.
+    pub(crate) fn note_kept(&self, id: LeaseId, place: Place, now: Moment) {
+        let mut heard = self.heard();
+        heard.kept.retain(|_, (_, at)| now.since(*at) < REMEMBERED);
+        heard.kept.insert(id, (place, now));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// For how long a ticket is kept only, if that was heard.
+    pub(crate) fn kept(&self, id: LeaseId) -> Option<Place> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.heard().kept.get(&id).map(|(place, _)| *place)
     }
 
     /// Whether a ticket was lost after it was asked for at `sent_at`.
@@ -75,6 +93,18 @@ mod tests {
         assert!(!losses.concern(LeaseId::random(), then.before(SECOND)), "another ticket");
         losses.note_all(then.after(2 * SECOND));
         assert!(losses.concern(LeaseId::random(), then.after(SECOND)));
+    }
+
+    #[test]
+    fn what_is_kept_for_less_is_remembered_for_its_ticket() {
+        let (losses, id) = (Losses::default(), LeaseId::random());
+        let then = Moment::default().after(1000 * SECOND);
+        assert_eq!(losses.kept(id), None);
+        losses.note_kept(id, Place::new(SECOND, then), then);
+        assert_eq!(losses.kept(id).map(|place| place.ttl), Some(SECOND));
+        assert_eq!(losses.kept(LeaseId::random()), None);
+        losses.note_kept(LeaseId::random(), Place::new(SECOND, then), then.after(REMEMBERED));
+        assert_eq!(losses.kept(id), None, "no answer can be on its way any more");
     }
 
     #[test]

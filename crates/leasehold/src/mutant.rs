@@ -45,6 +45,10 @@ mutants! {
     VerbsSentTwice,
     /// C9: a span goes to the server however long it is.
     EndlessSpans,
+    /// A request that one node has refused is told as refused by all.
+    RefusedByOne,
+    /// The mark that work has begun is taken for its outcome.
+    MarkIsOutcome,
     /// C14: a channel is noted as heard before its server has confirmed it.
     DeafChannels,
     /// C15: renewals are answered when the slowest server of a cluster has.

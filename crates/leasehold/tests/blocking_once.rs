@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use leasehold::ErrorKind;
 use leasehold::blocking::Locks;
 use leasehold::engine::{Eviction, Target};
-use leasehold::once::{Busy, Crash, Done, Fingerprint, OnceError, Refusal, TokenKeys, Turn};
+use leasehold::once::{Busy, Crash, Done, Fingerprint, Key, OnceError, Refusal, TokenKeys, Turn};
 
 const SECOND: Duration = Duration::from_secs(1);
 const ANY: Fingerprint = Fingerprint::none();
@@ -98,8 +98,43 @@ fn a_token_is_redeemed_once() -> Tested {
 #[test]
 fn what_is_done_under_a_lost_lease_is_not_recorded() -> Tested {
     let locks = Locks::memory();
-    let once = locks.once("pay");
-    let late = once.blocking_run("k", ANY, |turn| {
+    let late = late_run(&locks, &locks.once("pay")).expect_err("evicted");
+    assert!(matches!(&late, OnceError::Unrecorded { cause, .. } if cause.is_lost()), "{late:?}");
+    assert_eq!(locks.once("pay").blocking_run("k", ANY, paid)?.outcome, b"paid");
+    Ok(())
+}
+
+/// That the work began is written down, and is no outcome.
+#[test]
+fn the_mark_of_a_run_is_not_taken_for_its_outcome() -> Tested {
+    let locks = Locks::memory();
+    let once = locks.once("pay").on_crash(Crash::Unknown);
+    let late = late_run(&locks, &once).expect_err("evicted");
+    assert!(matches!(&late, OnceError::Unrecorded { cause, .. } if cause.is_lost()), "{late:?}");
+    let refused = once.blocking_run("k", ANY, paid).expect_err("nobody knows what became of it");
+    assert!(matches!(refused, OnceError::Refused(Refusal::Unknown { .. })), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn a_failure_leaves_what_an_earlier_request_came_to() -> Tested {
+    for crash in [Crash::Rerun, Crash::Unknown] {
+        let once = Locks::memory().once("pay").on_crash(crash);
+        let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds);
+        let click = |seconds| Key::trace("ann", "phone", at(seconds), 60 * SECOND);
+        assert!(!once.blocking_run(click(0), ANY, paid)?.replayed);
+        let failed = once.blocking_run(click(60), ANY, |_| Err::<&str, _>("no money"));
+        assert!(matches!(failed, Err(OnceError::Failed("no money"))), "{failed:?}");
+        let again = once.blocking_run(click(0), ANY, paid)?;
+        assert!(again.replayed && again.outcome == b"paid", "{crash:?}: {again:?}");
+        assert!(!once.blocking_run(click(60), ANY, paid)?.replayed, "it may be tried again");
+    }
+    Ok(())
+}
+
+/// Work that is evicted in the middle, and goes on to its end.
+fn late_run(locks: &Locks, once: &leasehold::once::Once) -> Ran {
+    once.blocking_run("k", ANY, |turn| {
         let name = locks.name("once/pay/k").expect("a name");
         let eviction = Eviction::new(name, Target::All, "me", "test").expect("an eviction");
         locks.evict(eviction).expect("evicted");
@@ -107,11 +142,7 @@ fn what_is_done_under_a_lost_lease_is_not_recorded() -> Tested {
             thread::yield_now();
         }
         Ok::<_, String>("too late")
-    });
-    let late = late.expect_err("evicted");
-    assert!(matches!(&late, OnceError::Unrecorded { cause, .. } if cause.is_lost()), "{late:?}");
-    assert_eq!(once.blocking_run("k", ANY, paid)?.outcome, b"paid");
-    Ok(())
+    })
 }
 
 #[test]

@@ -79,6 +79,14 @@ impl Tallies {
         done.then(|| format!("{} is run again after its outcome was recorded", run.key))
     }
 
+    /// Nobody knows what became of a key, as somebody was told.
+    #[must_use]
+    pub fn forgotten(&self, key: &str) -> Option<String> {
+        let told = self.runs.get(key)?.outcome.as_ref()?;
+        let told = String::from_utf8_lossy(told).into_owned();
+        Some(format!("{key} came to {told:?}, and then nobody knows what became of it"))
+    }
+
     /// The outcome of a key; what is wrong with it.
     pub fn outcome(&mut self, key: &str, outcome: &[u8]) -> Option<String> {
         let runs = self.runs.entry(key.to_owned()).or_default();

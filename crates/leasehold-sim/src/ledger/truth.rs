@@ -19,6 +19,9 @@ pub trait Truth {
     /// How this lease stands.
     fn stand(&self, entry: &Entry, now: Millis) -> Stand;
 
+    /// Whether a server still has this very grant.
+    fn has(&self, entry: &Entry) -> bool;
+
     /// A request for more than the servers allow, if there was one.
     fn overlong(&self) -> Option<String>;
 

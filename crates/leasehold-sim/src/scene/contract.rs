@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::engine::{BoxFuture, Engine};
+use leasehold::engine::{BoxFuture, Engine, Held};
 use leasehold::sim::Client;
 use leasehold::{Locks, Mode, Result, Retry, staged};
 use tokio::runtime::Handle;
@@ -79,6 +79,12 @@ impl Truth for Contract {
         }
         let wrong: Vec<String> = said.into_iter().flatten().collect();
         Stand::Missing(wrong.join(", "))
+    }
+
+    /// A claim that is repeated after its release is another grant.
+    fn has(&self, entry: &Entry) -> bool {
+        let is_it = |held: &Held| *held.label == *entry.label && held.fence == Some(entry.fence);
+        self.bus.servers(|all| all.iter().any(|it| it.holders(&entry.name).iter().any(is_it)))
     }
 
     /// A quorum has limits of its own, whatever its members take.

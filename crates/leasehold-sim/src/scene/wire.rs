@@ -124,6 +124,10 @@ impl Truth for Wire {
         Stand::Missing(format!("only {votes} of {nodes} servers hold it; their modes are {said:?}"))
     }
 
+    fn has(&self, entry: &Entry) -> bool {
+        (0..usize::from(self.setting.stage.servers())).any(|node| self.held_as(node, entry) != 0)
+    }
+
     /// The guardrail alone says how long a lease may run. What is kept of it does
     /// not grow with what is done.
     fn overlong(&self) -> Option<String> {

@@ -189,6 +189,9 @@ impl Swarm {
         let ttl = 200 << dice.u64(0..5);
         let extends = self.theme.is_some() && self.habits.contains(&Habit::Extend);
         let slowest = if dice.bool() { 1 + dice.u64(0..30) } else { 1 };
+        // A member of a quorum is asked several times for one claim: that has to be
+        // done within the ttl.
+        let slowest = if stage.is_quorum() { slowest.min(ttl / 25) } else { slowest };
         // The network delivers one message in a millisecond. A time-out that a few
         // requests of a quorum exceed by themselves is a fault of its user.
         let usual = slowest * 2 + if stage.is_quorum() { 60 } else { 10 };
@@ -239,6 +242,8 @@ impl Swarm {
         };
         let (by, span) = match kind {
             K::Slow | K::LatePush | K::Echo => (share(dice, setting.ttl, 5, 150), span),
+            // Odd ones say that it is forbidden.
+            K::Refuse => (dice.u64(..2), span),
             K::Curb => (share(dice, setting.ttl, 20, 90), 0),
             // Two clocks may differ by a hundredth; see `Profile::drift`.
             K::Drift | K::Rush => (dice.u64(1000..4900), 0),

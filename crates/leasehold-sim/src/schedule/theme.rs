@@ -114,6 +114,16 @@ pub(super) const THEMES: &[Theme] = &[
         faults: 12,
         ..PLAIN
     },
+    // So does one of several servers, and another refuses.
+    Theme {
+        topics: &[Topic::Shared],
+        habits: &[Habit::Convert],
+        troubles: &[Stall, Refuse],
+        faults: 16,
+        spans: Spans::Ttls,
+        crowded: true,
+        ..PLAIN
+    },
     // One request of a call is a bad one.
     Theme { topics: &[Topic::Count], troubles: &[Poison], faults: 2, in_step: true, ..PLAIN },
     Theme { troubles: &[Poison, Freeze], faults: 4, keep: 20, in_step: true, ..PLAIN },

@@ -8,7 +8,7 @@ use leasehold::{Clock, Error, ErrorKind, Mode, Moment, Outcome, Released};
 use tokio::time::sleep;
 
 use super::{Hand, One};
-use crate::ledger::{Entry, Proof, Stand};
+use crate::ledger::{Entry, Proof};
 use crate::schedule::Millis;
 
 /// So long after an eviction a guard may arrive that it has hit.
@@ -57,7 +57,7 @@ impl One {
             return;
         }
         for entry in entries.iter().filter(|entry| !entry.owned) {
-            if self.around.truth.stand(entry, self.now()) == Stand::Held {
+            if self.around.truth.has(entry) {
                 let how = format!("{entry} is released, as its user is told, and is still held");
                 self.around.ledger.breaks("I4", how);
             }

@@ -102,6 +102,11 @@ impl One {
                     let how = format!("{key} was run, and its caller is told that it was not");
                     ledger.breaks("I4", how);
                 }
+                let unknown = matches!(refusal, Refusal::Unknown { .. });
+                let lost = ledger.tallies(|tallies| tallies.forgotten(key)).filter(|_| unknown);
+                if let Some(how) = lost.filter(|_| !self.around.truth.has_forgotten()) {
+                    ledger.breaks("once", how);
+                }
                 if self.around.calm && matches!(refusal, Refusal::Engine(_)) {
                     ledger.breaks("once", format!("{key} is refused, and nothing is wrong"));
                 }

@@ -1,5 +1,7 @@
 //! Deployments: real servers, with a way to each that can be cut.
 
+use std::time::Duration;
+
 use crate::contest::Checked;
 use crate::proxy::FaultProxy;
 use crate::server::{Fleet, Server, ask};
@@ -95,12 +97,31 @@ impl Deployment {
         }
     }
 
+    /// One server ends all connections to its clients, where no way leads there that
+    /// could be cut; how many.
+    pub(super) fn hang_up(&mut self) -> Checked<u64> {
+        let server = any(self.servers())?;
+        let ended = ["normal", "pubsub"].map(|kind| ask(server, &["CLIENT", "KILL", "TYPE", kind]));
+        ended.into_iter().map(|count| Ok(count?.parse::<u64>()?)).sum()
+    }
+
+    /// One server answers nothing for this long, where no way leads there.
+    pub(super) fn keep_waiting(&mut self, span: Duration) -> Checked {
+        let server = any(self.servers())?;
+        ask(server, &["CLIENT", "PAUSE", &span.as_millis().to_string(), "ALL"])?;
+        Ok(())
+    }
+
     /// Everything runs and passes again.
     pub(super) fn heal(&mut self) -> Checked {
         self.ways.iter().for_each(FaultProxy::heal);
         self.servers().iter_mut().try_for_each(Server::resume)?;
         Ok(())
     }
+}
+
+fn any(servers: &[Server]) -> Checked<&Server> {
+    fastrand::choice(servers).ok_or_else(|| "there is no server".into())
 }
 
 fn with_options(url: &str) -> String {

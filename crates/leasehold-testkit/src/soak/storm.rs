@@ -20,7 +20,7 @@ pub struct Faults {
     pub reset: u64,
     /// Bytes of replies that were kept back.
     pub held: u64,
-    /// Whether there are ways to be cut at all.
+    /// Whether there are ways whose bytes are counted.
     ways: bool,
 }
 
@@ -28,7 +28,7 @@ impl Faults {
     /// Whether every kind of fault that is possible here was felt.
     #[must_use]
     pub const fn bit(&self) -> bool {
-        self.pauses > 0 && (!self.ways || (self.reset > 0 && self.held > 0))
+        self.pauses > 0 && self.reset > 0 && self.delays > 0 && (!self.ways || self.held > 0)
     }
 }
 
@@ -57,15 +57,16 @@ impl<'a> Storm<'a> {
         while Instant::now() < end {
             match fastrand::u8(..3) {
                 0 => self.pause().await?,
-                1 => self.cut(),
-                _ => self.delay().await,
+                1 => self.cut()?,
+                _ => self.delay().await?,
             }
             sleep(200..1_500).await;
         }
         self.deployment.heal()?;
         let counts = self.deployment.ways().iter().map(crate::proxy::FaultProxy::counts);
-        let (reset, held) =
-            counts.fold((0, 0), |(reset, held), it| (reset + it.reset, held + it.replies.held));
+        let (reset, held) = counts.fold((self.faults.reset, 0), |(reset, held), it| {
+            (reset + it.reset, held + it.replies.held)
+        });
         Ok(Faults { reset, held, ..self.faults })
     }
 
@@ -88,20 +89,31 @@ impl<'a> Storm<'a> {
         Ok(())
     }
 
-    fn cut(&mut self) {
-        if let Some(way) = fastrand::choice(self.deployment.ways()) {
-            way.reset_all();
-            self.faults.cuts += 1;
+    fn cut(&mut self) -> Checked {
+        match fastrand::choice(self.deployment.ways()) {
+            Some(way) => way.reset_all(),
+            None => self.faults.reset += self.deployment.hang_up()?,
         }
+        self.faults.cuts += 1;
+        Ok(())
     }
 
     /// Replies come later than any lease lives that nobody could renew.
-    async fn delay(&mut self) {
-        let Some(way) = fastrand::choice(self.deployment.ways()) else { return };
-        way.set(Way::Replies, Fault::Hold);
-        sleep(500..4_000).await;
-        way.heal();
+    async fn delay(&mut self) -> Checked {
+        let span = Duration::from_millis(fastrand::u64(500..4_000));
+        match fastrand::choice(self.deployment.ways()) {
+            Some(way) => {
+                way.set(Way::Replies, Fault::Hold);
+                tokio::time::sleep(span).await;
+                way.heal();
+            }
+            None => {
+                self.deployment.keep_waiting(span)?;
+                tokio::time::sleep(span).await;
+            }
+        }
         self.faults.delays += 1;
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Replies that are lost after the servers have acted.
 
+use leasehold::once::{Busy, Fingerprint, OnceError};
 use leasehold::{Error, Mode};
 use leasehold_testkit::check;
 use leasehold_testkit::contest::{BOUND, Checked, Contest, until};
@@ -57,6 +58,71 @@ async fn a_claim_whose_reply_was_lost_and_that_was_given_up_leaves_nothing() -> 
         }
     }
     Ok(())
+}
+
+/// A failure takes its mark away before its lease, and what a successor has
+/// written by then is not touched.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_that_hears_late_of_its_end_takes_nothing_of_its_successor() -> Checked {
+    for store in Store::BOTH {
+        let server = store.start()?;
+        let proxy = proxy(&server)?;
+        let (one, two) = (
+            leasehold::open(server.url_via(proxy.addr())).await?.once("pay").lease(LONG),
+            leasehold::open(server.url()).await?.once("pay").lease(LONG),
+        );
+        let any = Fingerprint::none;
+        let held = proxy.counts().replies.held;
+        let first = one.run("k", any(), async |_| {
+            proxy.set(Way::Replies, Fault::Hold);
+            Err::<&str, _>("no money")
+        });
+        let second = two.clone().on_busy(Busy::Wait(BOUND));
+        let second = async {
+            proxy_holds(&proxy, held).await?;
+            let pays = second.run("k", any(), async |_| Ok::<_, String>("paid"));
+            let mut pays = Box::pin(pays);
+            // In time, if the lease is free already; otherwise when it is.
+            let early = tokio::time::timeout(BRIEF / 2, &mut pays).await;
+            proxy.heal();
+            match early {
+                Ok(done) => Ok::<_, Box<dyn std::error::Error + Send + Sync>>(done?),
+                Err(_) => Ok(pays.await?),
+            }
+        };
+        let (failed, paid) = tokio::join!(first, second);
+        assert!(matches!(failed, Err(OnceError::Failed("no money"))), "{failed:?}");
+        assert!(!paid?.replayed, "{store:?}");
+        let again = two.run("k", any(), async |_| Ok::<_, String>("paid twice")).await?;
+        assert!(again.replayed && again.outcome == b"paid", "{store:?}: {again:?}");
+    }
+    Ok(())
+}
+
+/// The session ends while a conversion is tried again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversion_ends_with_its_session() -> Checked {
+    for store in Store::BOTH {
+        let server = store.start()?;
+        let proxy = proxy(&server)?;
+        let one = open(&server.url_via(proxy.addr())).await?;
+        let mut guard = one.rwlock(NAME).ttl(BRIEF).write().await?;
+        proxy.set(Way::Requests, Fault::BlackHole);
+        let converting = tokio::spawn(async move { guard.convert(Mode::Read).await });
+        until("the servers have ended it", || async { Ok(store.line(&server)?.is_empty()) })
+            .await?;
+        assert!(proxy.counts().requests.lost > 0, "the fault did not bite");
+        proxy.reset_all();
+        proxy.heal();
+        let ended = tokio::time::timeout(BOUND, converting).await??;
+        assert!(ended.is_err_and(|error| error.is_lost()), "{store:?}");
+    }
+    Ok(())
+}
+
+/// Until a reply is kept back.
+async fn proxy_holds(proxy: &FaultProxy, before: u64) -> Checked {
+    until("a reply is kept back", || async { Ok(proxy.counts().replies.held > before) }).await
 }
 
 /// Again and again, under contention.

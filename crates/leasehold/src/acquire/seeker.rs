@@ -12,6 +12,7 @@ use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::Hold;
+use crate::keeper;
 use crate::parcel::Parcel;
 
 /// The shortest pause between two looks at a busy name.
@@ -57,7 +58,6 @@ impl Seeker<'_> {
             match self.ask(&tenancy, answer, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
                     if tenancy.granted(grant, self.request.wants.record()) {
-                        self.core.schedule.keep(&tenancy.hold);
                         self.moved_in(&tenancy);
                         return Ok(Ok(tenancy));
                     }
@@ -153,7 +153,6 @@ impl Seeker<'_> {
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
                     let ours = tenancy.granted(grant, self.request.wants.record());
-                    core.schedule.keep(hold);
                     return Ok(ours.then_some(tenancy));
                 }
             };
@@ -164,14 +163,14 @@ impl Seeker<'_> {
                 hold.placed(place, core.drift(place.ttl));
                 core.schedule.keep(hold);
             }
+            // Its place was confirmed a third of a ttl ago at most, so the next
+            // renewal is soon enough: a hand-over costs two requests.
             if core.clock.now() < until
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
                 && !core.losses.concern(hold.id, hold.confirmed())
                 && hold.handed_over(fence, predecessor)
+                && keeper::take_on(core, hold, hold.confirmed())
             {
-                // Its place was confirmed a third of a ttl ago at most, so the
-                // next renewal is soon enough: a hand-over costs two requests.
-                core.schedule.keep(hold);
                 return Ok(Some(tenancy));
             }
             if core.clock.now() >= until {

@@ -90,7 +90,6 @@ impl Wish<'_> {
             // Too late to be of use, and given back.
             return Start::NotYet;
         }
-        self.core.schedule.keep(&tenancy.hold);
         self.moved_in(&tenancy);
         Start::Done(self.core.check_open().map(|()| Some(tenancy)))
     }

@@ -51,6 +51,17 @@ impl Mode {
         )
     }
 
+    /// Whether a lease in this mode may become one in `to`.
+    pub(crate) fn check_conversion(self, to: Self) -> Result<()> {
+        match (self, to) {
+            (Self::Write, Self::Read) => Ok(()),
+            _ => Err(Error::invalid(format!(
+                "a {self} lease cannot be converted to {to}: only write to read, \
+                 because two readers that both want to write would wait for each other"
+            ))),
+        }
+    }
+
     /// Whether a claim can ever be granted.
     pub(crate) fn check(self) -> Result<()> {
         match self {

@@ -300,6 +300,8 @@ impl<E: Ensemble> Office<E> {
         };
         let session = Arc::clone(&desk.session);
         match (desk.ticket.mode, to) {
+            // To try again would be of no use, however patient its user is.
+            _ if session.is_over() => return Ok(Renewal::Gone),
             (Mode::Write, Mode::Read) if !self.downgrade(desk).await? => return Ok(Renewal::Gone),
             (Mode::Write, Mode::Read) => {}
             (held, to) if held == to => {}

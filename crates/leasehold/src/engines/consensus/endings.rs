@@ -38,22 +38,21 @@ impl<E: Ensemble> Office<E> {
         }
     }
 
-    /// Ends a lease, and stores what it leaves in the same change.
+    /// Ends a lease, and stores what it leaves in the same change. What it takes
+    /// with it goes before: whoever has the lease next may have written there.
     async fn end(&self, desk: &Desk, store: Option<Store>) -> Result<bool> {
         let store = store.filter(|_| desk.fence().is_some());
         let Some(Store { name, value, ttl, .. }) = store else {
             return self.clear(desk, None).await;
         };
-        let put = value.map(|value| {
-            let life = ttl.map_or(Life::Forever, Life::For);
-            Step::Put { name: name.clone(), bytes: records::plain(&value), life }
-        });
-        let deletes = put.is_none();
-        let found = self.clear(desk, put).await?;
-        if found && deletes {
-            self.ensemble.store(name, If::Any, None, Life::Forever, None).await?;
-        }
-        Ok(found)
+        let Some(value) = value else {
+            let ours = desk.all().next().map(|it| (Arc::clone(&it.key), it.fence.unwrap_or(0)));
+            self.ensemble.store(name, If::Any, None, Life::Forever, ours).await?;
+            return self.clear(desk, None).await;
+        };
+        let life = ttl.map_or(Life::Forever, Life::For);
+        let put = Step::Put { name, bytes: records::plain(&value), life };
+        self.clear(desk, Some(put)).await
     }
 
     /// Removes the entries of a desk in one go, or what is left of them; whether

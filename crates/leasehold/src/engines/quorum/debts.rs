@@ -22,8 +22,17 @@ pub(super) struct Debts(Mutex<HashMap<u128, Debt>>);
 
 #[derive(Debug, Default)]
 struct Debt {
-    bids: Vec<Ticket>,
+    bids: Vec<Owed>,
     tries: u32,
+}
+
+#[derive(Debug)]
+struct Owed {
+    bid: Ticket,
+    /// Whether the node has said that it has nothing of it. That may be still
+    /// under way; but to ask for it again and again before each new round would
+    /// keep the rounds from ever being in time.
+    asked: bool,
 }
 
 impl Debts {
@@ -34,8 +43,8 @@ impl Debts {
         let first = !debts.contains_key(&family(bid.id));
         let debt = debts.entry(family(bid.id)).or_default();
         debt.tries = 0;
-        if !debt.bids.contains(&bid) {
-            debt.bids.push(bid);
+        if !debt.bids.iter().any(|owed| owed.bid == bid) {
+            debt.bids.push(Owed { bid, asked: false });
         }
         let surplus = debt.bids.len().saturating_sub(MOST);
         debt.bids.drain(..surplus);
@@ -44,13 +53,28 @@ impl Debts {
 
     /// What is owed for a ticket, known by any of its bids.
     pub(super) fn of(&self, id: LeaseId) -> Vec<Ticket> {
-        self.debts().get(&family(id)).map_or_else(Vec::new, |debt| debt.bids.clone())
+        self.those(id, |_| true)
     }
 
-    pub(super) fn paid(&self, bid: &Ticket) {
-        if let Some(debt) = self.debts().get_mut(&family(bid.id)) {
-            debt.bids.retain(|it| it != bid);
+    /// What the node was not asked for yet, or did not answer.
+    pub(super) fn unasked(&self, id: LeaseId) -> Vec<Ticket> {
+        self.those(id, |owed| !owed.asked)
+    }
+
+    fn those(&self, id: LeaseId, which: impl Fn(&&Owed) -> bool) -> Vec<Ticket> {
+        let debts = self.debts();
+        let owed = debts.get(&family(id)).into_iter().flat_map(|debt| &debt.bids);
+        owed.filter(which).map(|owed| owed.bid.clone()).collect()
+    }
+
+    /// The node has answered: it had it and it is gone, or there was nothing.
+    pub(super) fn answered(&self, bid: &Ticket, removed: bool) {
+        let mut debts = self.debts();
+        let Some(debt) = debts.get_mut(&family(bid.id)) else { return };
+        if removed {
+            debt.bids.retain(|owed| owed.bid != *bid);
         }
+        debt.bids.iter_mut().filter(|owed| owed.bid == *bid).for_each(|owed| owed.asked = true);
     }
 
     /// How long to wait before the next try; `None` if there is nothing left
@@ -98,10 +122,13 @@ mod tests {
         let bids: Vec<Ticket> = (0..3).map(|_| rounds.bid(&ticket)).collect();
         let first: Vec<bool> = bids.iter().map(|bid| debts.add(bid.clone())).collect();
         assert_eq!(first, [true, false, false]);
-        debts.paid(&bids[1]);
+        debts.answered(&bids[1], true);
         assert_eq!(debts.of(ticket.id), [bids[0].clone(), bids[2].clone()]);
-        debts.paid(&bids[0]);
-        debts.paid(&bids[2]);
+        debts.answered(&bids[0], false);
+        assert_eq!(debts.unasked(ticket.id), [bids[2].clone()], "once is enough for a round");
+        assert_eq!(debts.of(ticket.id).len(), 2, "it may be under way still");
+        debts.answered(&bids[0], true);
+        debts.answered(&bids[2], true);
         assert_eq!(debts.pause(ticket.id), None);
         assert!(debts.add(bids[0].clone()), "the next one has a task again");
     }

@@ -41,12 +41,15 @@ impl Seat {
     }
 
     /// Removes what its node may still have of earlier rounds of a ticket. What
-    /// was not there may still be under way, and is looked for again.
+    /// was not there may still be under way: a task looks for it again.
     pub(super) async fn pay(self: &Arc<Self>, id: LeaseId) -> Result<()> {
-        for bid in self.debts.of(id) {
-            if self.node()?.unlock(bid.clone()).await? {
-                self.debts.paid(&bid);
-            }
+        self.ask_for(self.debts.unasked(id)).await
+    }
+
+    async fn ask_for(self: &Arc<Self>, bids: Vec<Ticket>) -> Result<()> {
+        for bid in bids {
+            let removed = self.node()?.unlock(bid.clone()).await?;
+            self.debts.answered(&bid, removed);
         }
         Ok(())
     }
@@ -76,7 +79,7 @@ impl Seat {
         while let Some(pause) = self.debts.pause(id) {
             clock.sleep_until(clock.now().after(pause)).await;
             // What is not paid now is paid the next time.
-            let _ = self.pay(id).await;
+            let _ = self.ask_for(self.debts.of(id)).await;
         }
     }
 

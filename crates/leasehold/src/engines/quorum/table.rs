@@ -11,8 +11,9 @@ use super::node::Node;
 use super::seat::Seat;
 use crate::clock::{Clock, Moment};
 use crate::engine::{BoxFuture, Bus, Event};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::home::Handle;
+use crate::mutant::{self, Mutant};
 
 /// A node has so much of the ttl to answer, within these bounds: 50 ms at 10 s.
 const SHARE: u32 = 200;
@@ -98,11 +99,15 @@ impl Table {
     /// The error of a request that too few nodes have given an answer to that
     /// counts; `heard` are those that gave any, a bit for each.
     pub(super) fn too_few(&self, counted: usize, heard: u64, errors: &[Error]) -> Error {
+        let (size, needed) = (self.size(), self.majority());
         let severe = errors.iter().find(|error| error.kind() != ErrorKind::Unavailable);
         if let Some(error) = severe {
-            return error.clone();
+            let refused = |error: &Error| error.outcome() == Outcome::NotApplied;
+            // Those that have not refused it may have done it.
+            let by_all = (errors.len() == size && errors.iter().all(refused))
+                || mutant::lives(Mutant::RefusedByOne);
+            return if by_all { error.clone() } else { error.clone().unknown() };
         }
-        let (size, needed) = (self.size(), self.majority());
         let text = format!("only {counted} of {size} nodes count and {needed} are needed");
         let error = Error::new(ErrorKind::Unavailable, text).unknown();
         let silent = self.seats.iter().enumerate().filter(|(node, _)| heard >> node & 1 == 0);

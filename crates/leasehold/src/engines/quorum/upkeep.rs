@@ -44,7 +44,8 @@ async fn renew_held(inner: Arc<Inner>, dues: Vec<Due>) -> Vec<Renewal> {
         count.take(node, answer);
     }
     let renewals = count.renewals();
-    Handle::current().spawn(count.top_up(answers));
+    let gone = renewals.iter().map(|it| matches!(it, Renewal::Gone)).collect();
+    Handle::current().spawn(count.top_up(answers, gone));
     renewals
 }
 
@@ -169,19 +170,23 @@ impl Count {
     /// Takes leases to the nodes that miss them, so that the loss of one node
     /// more does not end them. Only what a majority has just confirmed: to
     /// bring back what most nodes have forgotten would be a second grant. That
-    /// is taken away from the nodes that still have it.
-    async fn top_up(mut self, mut answers: Answers<Vec<Result<Kept>>>) {
+    /// is taken away from the nodes that still have it, once its holder was told
+    /// that it is gone: until then the last node may be all that keeps others out.
+    async fn top_up(mut self, mut answers: Answers<Vec<Result<Kept>>>, gone: Vec<bool>) {
         while let Some((node, answer)) = answers.next().await {
             self.take(node, answer);
         }
+        if gone.contains(&true) {
+            told(&self.inner, self.dues.iter().map(|due| due.patience).max()).await;
+        }
         for (node, place, there) in std::mem::take(&mut self.seen) {
             let Ok(node) = self.inner.table.seats[node].node() else { continue };
-            match self.verdict(place) {
-                Some(true) if !there => self.bring(&*node, place).await,
-                Some(false) if there => {
+            if gone[place] {
+                if there {
                     let _ = node.unlock(self.dues[place].refresh.ticket.clone()).await;
                 }
-                _ => {}
+            } else if self.verdict(place) == Some(true) && !there {
+                self.bring(&*node, place).await;
             }
         }
     }
@@ -282,12 +287,27 @@ pub(super) async fn confirm(inner: &Arc<Inner>, refresh: &Refresh) -> Result<Kep
     poll(inner, refresh.ttl, question).await.kept(inner)
 }
 
-/// Ends what most nodes have lost, and removes it from the others.
+/// Until a holder has been told what was answered just before.
+async fn told(inner: &Inner, patience: Option<Duration>) {
+    let pause = patience.unwrap_or_default();
+    inner.table.clock.sleep_until(inner.table.clock.now().after(pause)).await;
+}
+
+/// Ends what most nodes have lost and nobody believes in, and removes it from the
+/// others.
 pub(super) async fn let_go(inner: &Arc<Inner>, id: LeaseId) {
     if let Some(claim) = inner.holds.end(id) {
         // It was nobody's lease any more; what stays ends with its ttl.
         let _ = remove(inner, claim.ticket, claim.ttl).await;
     }
+}
+
+/// The same for one whose holder still has to be told.
+fn let_go_later(inner: Arc<Inner>, id: LeaseId, ttl: Duration) {
+    Handle::current().spawn(async move {
+        told(&inner, Some(inner.table.patience(ttl))).await;
+        let_go(&inner, id).await;
+    });
 }
 
 /// Removes a lease from all nodes, with what any of its rounds has left. Those
@@ -318,13 +338,7 @@ pub(super) async fn remove(inner: &Arc<Inner>, bid: Ticket, ttl: Duration) -> Re
 
 /// Turns a writer into a reader.
 pub(super) async fn convert(inner: Arc<Inner>, ticket: Ticket, to: Mode) -> Result<Renewal> {
-    if (ticket.mode, to) != (Mode::Write, Mode::Read) {
-        return Err(Error::invalid(format!(
-            "a {} lease cannot be converted to {to}: only write to read, because two readers that \
-             both want to write would wait for each other",
-            ticket.mode
-        )));
-    }
+    ticket.mode.check_conversion(to)?;
     let Some((claim, _)) = inner.holds.recall(ticket.id) else { return Ok(Renewal::Gone) };
     let (sent_at, ttl) = (inner.table.clock.now(), claim.ttl);
     let refresh = Refresh::new(claim.ticket.in_mode(to), ttl);
@@ -335,7 +349,7 @@ pub(super) async fn convert(inner: Arc<Inner>, ticket: Ticket, to: Mode) -> Resu
             Ok(Renewal::Held { ttl, sent_at })
         }
         None => {
-            let_go(&inner, ticket.id).await;
+            let_go_later(inner, ticket.id, ttl);
             Ok(Renewal::Gone)
         }
     }

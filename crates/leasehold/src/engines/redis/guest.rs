@@ -319,16 +319,9 @@ impl Inner {
     }
 
     async fn convert(self: Arc<Self>, ticket: Ticket, to: Mode) -> Result<Renewal> {
-        let script = match (ticket.mode, to) {
-            (Mode::Write, Mode::Read) => self.format.convert(),
-            _ => None,
-        };
-        let Some(script) = script else {
-            return Err(Error::invalid(format!(
-                "a {} lease cannot be converted: only write to read, \
-                 because two readers that both want to write would wait for each other",
-                ticket.mode
-            )));
+        ticket.mode.check_conversion(to)?;
+        let Some(script) = self.format.convert() else {
+            return Err(Error::new(ErrorKind::Unsupported, "this layout converts no lease"));
         };
         renewal(self.link.call(self.about(script, &ticket, Words::default())).await?)
     }

@@ -97,7 +97,8 @@ impl<'a> Run<'a> {
             Ok(Err(_)) => Err(late(&self.call.name)),
             Err(error) => {
                 // The mark may stand there although nothing has begun.
-                let _ = self.unmark().await;
+                let found = self.found.take();
+                let _ = self.unmark(found).await;
                 Err(error)
             }
         }
@@ -124,9 +125,13 @@ impl<'a> Run<'a> {
     }
 
     fn store_of(&self, entry: &Entry) -> Store {
+        self.store_for(entry, self.call.keep)
+    }
+
+    fn store_for(&self, entry: &Entry, keep: Duration) -> Store {
         let mut store = Store::put(self.call.name.clone(), entry.encode());
         // What is to be kept for ever is kept for as long as a store can tell.
-        let keep = self.call.keep.saturating_add(self.once.tombstone);
+        let keep = keep.saturating_add(self.once.tombstone);
         store.ttl =
             Some(if mutant::lives(Mutant::EndlessSpans) { keep } else { keep.min(SPAN_MAX) });
         store.unlisted = true;
@@ -151,7 +156,11 @@ impl<'a> Run<'a> {
     async fn fail<E: Display>(&mut self, error: E) -> Result<Done, OnceError<E>> {
         // That it cannot be written down changes nothing for this caller.
         let _ = match self.once.failure {
-            Failure::Forget if self.marks() => self.unmark().await,
+            Failure::Forget if self.marks() => {
+                // A run that was cut off before has its end with this one.
+                let found = self.found.take().filter(|it| it.entry.state != State::Started);
+                self.unmark(found).await
+            }
             Failure::Forget => {
                 self.leave().await;
                 Ok(())
@@ -172,7 +181,12 @@ impl<'a> Run<'a> {
         // Without a reply the engine was asked twice: look what the first did.
         if guard.release_storing(&store).await? == Released::AlreadyLost {
             let found = Box::pin(self.once.load(&self.call.name)).await?;
-            if found.is_none_or(|found| found.entry.fence != entry.fence) {
+            // The mark of this run has the same fence, and is no end.
+            let is_end = |Found { entry: it, .. }: &Found| {
+                let ended = it.state != State::Started || mutant::lives(Mutant::MarkIsOutcome);
+                it.fence == entry.fence && ended
+            };
+            if !found.as_ref().is_some_and(is_end) {
                 return Err(late(&self.call.name));
             }
         }
@@ -191,10 +205,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Takes the mark back together with the lease.
-    async fn unmark(&mut self) -> Result<()> {
+    /// Takes the mark back together with the lease, and leaves what it had covered.
+    async fn unmark(&mut self, found: Option<Found>) -> Result<()> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        guard.release_storing(&Store::delete(self.call.name.clone())).await.map(drop)
+        let store = match found {
+            None => Store::delete(self.call.name.clone()),
+            Some(Found { entry, .. }) => {
+                let left = Duration::from_millis(entry.until.saturating_sub(self.once.now()));
+                self.store_for(&entry, left)
+            }
+        };
+        guard.release_storing(&store).await.map(drop)
     }
 }
 

@@ -9,7 +9,9 @@ end
 local found = tenants()
 local mine = found[id]
 if not mine then return -1 end
--- A writer may have become a reader; a reader never becomes a writer.
+-- A writer may have become a reader. A reader never becomes a writer: who believes
+-- to be one is told that this is over.
+if mode == 'w' and mine.mode == 'r' then return -1 end
 if mode == 'r' then mine.mode = 'r' end
 mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))
 settle(found, id, mine)

@@ -36,6 +36,12 @@ static UNLOCK: Script =
     Script::new(concat!(include_str!("common.lua"), include_str!("unlock.lua")));
 static LOOK: Script = Script::new(concat!(include_str!("common.lua"), include_str!("look.lua")));
 
+/// A server that has run for this many seconds, as it counts them, has certainly
+/// run for that long: it takes the difference of two clocks without fractions.
+fn age_after(span: Duration) -> u64 {
+    if span.is_zero() { 0 } else { span.as_secs() + u64::from(span.subsec_nanos() > 0) + 1 }
+}
+
 /// The key of a mutex, unless the URL says otherwise.
 const KEY: &str = "leasehold:{namespace}:{name}";
 /// What else a node keeps.
@@ -115,7 +121,7 @@ impl Server {
         let Ticket { id, name, mode } = &claim.ticket;
         self.check_clock(claim.ttl)?;
         // One that keeps what it has answered may vote as soon as it is back.
-        let quarantine = if self.0.durable { 0 } else { self.0.terms.quarantine.as_secs() };
+        let quarantine = if self.0.durable { 0 } else { age_after(self.0.terms.quarantine) };
         let args = vec![
             text(*id),
             word(*mode)?,
@@ -248,4 +254,17 @@ fn number(number: impl std::fmt::Display) -> Vec<u8> {
 
 fn millis(span: Duration) -> Vec<u8> {
     number(span.as_millis().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that started at 0.95 says 60 at 60.0, and is 59.05 old.
+    #[test]
+    fn a_node_that_says_it_is_old_enough_is_old_enough() {
+        let after = |millis| age_after(Duration::from_millis(millis));
+        assert_eq!([after(2000), after(2500), after(60_000)], [3, 4, 61]);
+        assert_eq!(after(0), 0, "for nodes that never restart");
+    }
 }
