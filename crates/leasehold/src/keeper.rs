@@ -176,18 +176,32 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
                 kept.iter().filter(|hold| hold.id == id).for_each(|hold| hold.want());
             }
             Event::Kept(id, place) => {
-                let kept = core.schedule.all();
-                kept.iter()
-                    .filter(|hold| hold.id == id)
-                    .for_each(|hold| shorten(&core, hold, place));
+                // Its grant may still be on its way.
+                core.losses.note_cut(id, place, core.clock.now());
+                for hold in core.schedule.all().iter().filter(|hold| hold.id == id) {
+                    shorten(&core, hold, place);
+                    if hold.is_held() {
+                        core.losses.forget_cut(id);
+                    }
+                }
             }
             Event::Connected => {}
         }
     }
 }
 
+/// Looks after a hold whose lease or place was just told. Less may be kept of it
+/// by now, and that may have been told first.
+pub(crate) fn look_after(core: &Core, hold: &Arc<Hold>) {
+    core.schedule.keep(hold);
+    let less = |place: &Place| place.sent_at.after(place.ttl) < hold.deadline();
+    if let Some(place) = core.losses.cut(hold.id).filter(less) {
+        shorten(core, hold, place);
+    }
+}
+
 /// The engine keeps less than it has said, of a lease or of a place.
-fn shorten(core: &Arc<Core>, hold: &Arc<Hold>, place: Place) {
+fn shorten(core: &Core, hold: &Arc<Hold>, place: Place) {
     let drift = core.drift(place.ttl);
     hold.renewed(place.sent_at, place.ttl, drift);
     hold.placed(place, drift);

@@ -1,14 +1,15 @@
 //! Losses that were heard of before the grants they belong to.
 //!
 //! What an engine tells without being asked may overtake an answer of its own:
-//! a lease that was taken away at once is told lost, and then granted.
+//! a lease that was taken away at once is told lost, and then granted; one that
+//! is kept for less is granted for more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::claim::LeaseId;
+use crate::claim::{LeaseId, Place};
 use crate::clock::Moment;
 
 /// Longer than any answer is on its way.
@@ -25,6 +26,8 @@ pub(crate) struct Losses {
 #[derive(Debug, Default)]
 struct Heard {
     tickets: HashMap<LeaseId, Moment>,
+    /// What less is kept of than was said.
+    cuts: HashMap<LeaseId, (Place, Moment)>,
     /// When all that this client had was lost.
     all: Moment,
 }
@@ -36,6 +39,27 @@ impl Losses {
         heard.tickets.retain(|_, at| now.since(*at) < REMEMBERED);
         heard.tickets.insert(id, now);
         self.any.store(true, Ordering::Release);
+    }
+
+    /// No more than this is kept of a ticket.
+    pub(crate) fn note_cut(&self, id: LeaseId, place: Place, now: Moment) {
+        let mut heard = self.heard();
+        heard.cuts.retain(|_, (_, at)| now.since(*at) < REMEMBERED);
+        heard.cuts.insert(id, (place, now));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Whoever holds it knows.
+    pub(crate) fn forget_cut(&self, id: LeaseId) {
+        self.heard().cuts.remove(&id);
+    }
+
+    /// What is kept of a ticket, if that was told to be less.
+    pub(crate) fn cut(&self, id: LeaseId) -> Option<Place> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.heard().cuts.get(&id).map(|(place, _)| *place)
     }
 
     /// All tickets of this client were lost.

@@ -12,6 +12,7 @@ use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::Hold;
+use crate::keeper;
 use crate::parcel::Parcel;
 
 /// The shortest pause between two looks at a busy name.
@@ -57,7 +58,7 @@ impl Seeker<'_> {
             match self.ask(&tenancy, answer, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
                     if tenancy.granted(grant, self.request.wants.record()) {
-                        self.core.schedule.keep(&tenancy.hold);
+                        keeper::look_after(self.core, &tenancy.hold);
                         self.moved_in(&tenancy);
                         return Ok(Ok(tenancy));
                     }
@@ -153,7 +154,7 @@ impl Seeker<'_> {
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
                     let ours = tenancy.granted(grant, self.request.wants.record());
-                    core.schedule.keep(hold);
+                    keeper::look_after(core, hold);
                     return Ok(ours.then_some(tenancy));
                 }
             };
@@ -162,7 +163,7 @@ impl Seeker<'_> {
             }
             if let Some(place) = busy.place {
                 hold.placed(place, core.drift(place.ttl));
-                core.schedule.keep(hold);
+                keeper::look_after(core, hold);
             }
             if core.clock.now() < until
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?

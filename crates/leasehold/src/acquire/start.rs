@@ -13,6 +13,7 @@ use crate::claim::{Busy, Grant, Stance, Verdict};
 use crate::core::Core;
 use crate::error::Result;
 use crate::gate::Pass;
+use crate::keeper;
 use crate::observe::Asked;
 use crate::parcel::at_once;
 
@@ -90,7 +91,7 @@ impl Wish<'_> {
             // Too late to be of use, and given back.
             return Start::NotYet;
         }
-        self.core.schedule.keep(&tenancy.hold);
+        keeper::look_after(self.core, &tenancy.hold);
         self.moved_in(&tenancy);
         Start::Done(self.core.check_open().map(|()| Some(tenancy)))
     }
