@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Mode, Place, Refresh, Renewal};
+use crate::claim::{Mode, Refresh, Renewal};
 use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
@@ -179,7 +179,7 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
                 // Its grant may still be on its way.
                 core.losses.note_cut(id, place, core.clock.now());
                 for hold in core.schedule.all().iter().filter(|hold| hold.id == id) {
-                    shorten(&core, hold, place);
+                    core.shorten(hold, place);
                     if hold.is_held() {
                         core.losses.forget_cut(id);
                     }
@@ -188,22 +188,4 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
             Event::Connected => {}
         }
     }
-}
-
-/// Looks after a hold whose lease or place was just told. Less may be kept of it
-/// by now, and that may have been told first.
-pub(crate) fn look_after(core: &Core, hold: &Arc<Hold>) {
-    core.schedule.keep(hold);
-    let less = |place: &Place| place.sent_at.after(place.ttl) < hold.deadline();
-    if let Some(place) = core.losses.cut(hold.id).filter(less) {
-        shorten(core, hold, place);
-    }
-}
-
-/// The engine keeps less than it has said, of a lease or of a place.
-fn shorten(core: &Core, hold: &Arc<Hold>, place: Place) {
-    let drift = core.drift(place.ttl);
-    hold.renewed(place.sent_at, place.ttl, drift);
-    hold.placed(place, drift);
-    core.schedule.keep(hold);
 }

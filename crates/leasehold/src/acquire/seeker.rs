@@ -12,7 +12,6 @@ use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::Hold;
-use crate::keeper;
 use crate::parcel::Parcel;
 
 /// The shortest pause between two looks at a busy name.
@@ -58,7 +57,7 @@ impl Seeker<'_> {
             match self.ask(&tenancy, answer, Stance::Try, Moment::NEVER).await? {
                 Verdict::Granted(grant) => {
                     if tenancy.granted(grant, self.request.wants.record()) {
-                        keeper::look_after(self.core, &tenancy.hold);
+                        self.core.look_after(&tenancy.hold);
                         self.moved_in(&tenancy);
                         return Ok(Ok(tenancy));
                     }
@@ -154,7 +153,7 @@ impl Seeker<'_> {
                 Verdict::Busy(busy) => busy,
                 Verdict::Granted(grant) => {
                     let ours = tenancy.granted(grant, self.request.wants.record());
-                    keeper::look_after(core, hold);
+                    core.look_after(hold);
                     return Ok(ours.then_some(tenancy));
                 }
             };
@@ -163,7 +162,7 @@ impl Seeker<'_> {
             }
             if let Some(place) = busy.place {
                 hold.placed(place, core.drift(place.ttl));
-                keeper::look_after(core, hold);
+                core.look_after(hold);
             }
             if core.clock.now() < until
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?

@@ -13,7 +13,6 @@ use crate::claim::{Busy, Grant, Stance, Verdict};
 use crate::core::Core;
 use crate::error::Result;
 use crate::gate::Pass;
-use crate::keeper;
 use crate::observe::Asked;
 use crate::parcel::at_once;
 
@@ -91,7 +90,7 @@ impl Wish<'_> {
             // Too late to be of use, and given back.
             return Start::NotYet;
         }
-        keeper::look_after(self.core, &tenancy.hold);
+        self.core.look_after(&tenancy.hold);
         self.moved_in(&tenancy);
         Start::Done(self.core.check_open().map(|()| Some(tenancy)))
     }
