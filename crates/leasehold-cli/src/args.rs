@@ -26,7 +26,7 @@ pub(crate) use self::id::{
 pub(crate) use self::inner::{GUARD, Guard, Inner, PEER, Peer, START, Start};
 pub(crate) use self::once::{Issue, Once, Redeem, Terms, Token, TokenAction};
 pub(crate) use self::pages::{Completions, Man};
-pub(crate) use self::run::{OnLost, Permits, Run};
+pub(crate) use self::run::{OnLost, Permits, Run, least_margin};
 pub(crate) use self::schema::{Rule, Schema};
 pub(crate) use self::watch::Watch;
 use crate::failure::Failure;

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leasehold::claim::{Claim, Ending, Refresh, Renewal, SPAN_MAX, Stance, Ticket, Verdict, Wake};
+use leasehold::claim::{
+    Claim, Ending, LeaseId, Place, Refresh, Renewal, SPAN_MAX, Stance, Ticket, Verdict, Wake,
+};
 use leasehold::engine::profile::Timekeeper;
-use leasehold::engine::{BoxFuture, Eviction, Target};
+use leasehold::engine::{BoxFuture, Bus, Event, Events, Eviction, Target};
 use leasehold::once::{Busy, Fingerprint, OnceError};
 use leasehold::{
     Error, ErrorKind, Guard, Locks, Loss, Mode, Moment, Outcome, Owner, Profile, Released, Result,
@@ -388,6 +390,53 @@ async fn a_grant_that_comes_after_the_news_of_its_loss_is_not_believed() {
         assert_eq!(held[0].fence, Some(guard.fence()));
         clock.advance(SECOND);
         guard.release().await.unwrap();
+    }
+}
+
+/// Tells that less is kept of the next lease before its grant is heard, once it
+/// has a canary.
+#[derive(Clone, Debug)]
+struct CutShort {
+    bus: Arc<Bus>,
+    seen: Arc<Mutex<Vec<LeaseId>>>,
+    canary: Arc<Mutex<Option<Guard>>>,
+}
+
+impl Twist for CutShort {
+    fn acquire(&self, inner: &Inner, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        self.seen.lock().unwrap().push(claim.ticket.id);
+        let Some(canary) = self.canary.lock().unwrap().take() else { return inner.acquire(claim) };
+        let (inner, twist, id) = (Inner::clone(inner), self.clone(), claim.ticket.id);
+        Box::pin(async move {
+            let verdict = inner.acquire(claim).await?;
+            let Verdict::Granted(grant) = &verdict else { return Ok(verdict) };
+            let first = twist.seen.lock().unwrap()[0];
+            twist.bus.publish(&Event::Kept(id, Place::new(3 * SECOND, grant.sent_at)));
+            twist.bus.publish(&Event::TicketLost(first, Loss::Gone));
+            // News comes in order: the first was heard when the second is.
+            canary.lost().await;
+            Ok(verdict)
+        })
+    }
+
+    fn events(&self, _: &Inner) -> Events {
+        self.bus.subscribe()
+    }
+}
+
+#[tokio::test]
+async fn a_grant_is_believed_for_no_longer_than_was_told_before_it_came() {
+    for waits in [false, true] {
+        let (bus, seen, canary) = (Arc::new(Bus::new()), Arc::default(), Arc::default());
+        let cut = CutShort { bus, seen, canary };
+        let (locks, _below, _clock) = twisted(cut.clone());
+        let canary = locks.mutex("canary").ttl(30 * SECOND).lock().await.unwrap();
+        *cut.canary.lock().unwrap() = Some(canary);
+        let mutex = locks.mutex("n").ttl(30 * SECOND);
+        let asked =
+            async { if waits { mutex.lock().await.map(Some) } else { mutex.try_lock().await } };
+        let guard = timeout(PATIENCE, asked).await.unwrap().unwrap().unwrap();
+        assert!(guard.remaining() <= 3 * SECOND, "{:?}", guard.remaining());
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::claim::{Ending, Released, Store};
+use crate::claim::{Ending, Place, Released, Store};
 use crate::clock::{Clock, Moment};
 use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::engine::{BoxFuture, Engine, Loss};
@@ -100,6 +100,36 @@ impl Core {
 
     fn is_engine_closed(&self) -> bool {
         self.engine_closed.load(Ordering::Acquire)
+    }
+
+    /// Looks after a hold whose lease or place was just told. Less may be kept of
+    /// it by now, and that may have been told first.
+    pub(crate) fn look_after(&self, hold: &Arc<Hold>) {
+        self.schedule.keep(hold);
+        let less = |place: &Place| place.sent_at.after(place.ttl) < hold.deadline();
+        if let Some(place) = self.losses.cut(hold.id).filter(less) {
+            self.shorten(hold, place);
+        }
+    }
+
+    /// Takes on what was granted just now; false if it was lost meanwhile. From
+    /// here on news reach it. What came before is remembered, and looked up
+    /// afterwards, so that nothing falls between.
+    pub(crate) fn take_on(self: &Arc<Self>, hold: &Arc<Hold>, asked_at: Moment) -> bool {
+        self.look_after(hold);
+        let lost = self.losses.concern(hold.id, asked_at);
+        if lost {
+            self.lose(hold, Loss::Gone);
+        }
+        !lost
+    }
+
+    /// The engine keeps less than it has said, of a lease or of a place.
+    pub(crate) fn shorten(&self, hold: &Arc<Hold>, place: Place) {
+        let drift = self.drift(place.ttl);
+        hold.renewed(place.sent_at, place.ttl, drift);
+        hold.placed(place, drift);
+        self.schedule.keep(hold);
     }
 
     /// What to take off a granted ttl because clocks differ.

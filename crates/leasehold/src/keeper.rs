@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Mode, Place, Refresh, Renewal};
+use crate::claim::{Mode, Refresh, Renewal};
 use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
@@ -147,21 +147,6 @@ fn drift(core: &Core, hold: &Hold, confirmed: Duration) -> Duration {
     core.drift(if mutant::lives(Mutant::DriftOfAskedTtl) { hold.ttl() } else { confirmed })
 }
 
-/// Keeps what was granted just now; false if it was lost meanwhile. From here on
-/// news reach it. What came before is remembered, and looked up afterwards, so
-/// that nothing falls between.
-pub(crate) fn take_on(core: &Arc<Core>, hold: &Arc<Hold>, asked_at: Moment) -> bool {
-    core.schedule.keep(hold);
-    if core.losses.concern(hold.id, asked_at) {
-        core.lose(hold, Loss::Gone);
-        return false;
-    }
-    if let Some(place) = core.losses.kept(hold.id) {
-        shorten(core, hold, place);
-    }
-    true
-}
-
 /// Takes in what the engine tells without being asked.
 pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
     while let Some(event) = events.next().await {
@@ -192,20 +177,16 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
                 kept.iter().filter(|hold| hold.id == id).for_each(|hold| hold.want());
             }
             Event::Kept(id, place) => {
-                core.losses.note_kept(id, place, core.clock.now());
-                let kept = core.schedule.all();
-                let found = kept.iter().filter(|hold| hold.id == id);
-                found.for_each(|hold| shorten(&core, hold, place));
+                // Its grant may still be on its way.
+                core.losses.note_cut(id, place, core.clock.now());
+                for hold in core.schedule.all().iter().filter(|hold| hold.id == id) {
+                    core.shorten(hold, place);
+                    if hold.is_held() {
+                        core.losses.forget_cut(id);
+                    }
+                }
             }
             Event::Connected => {}
         }
     }
-}
-
-/// The engine keeps less than it has said, of a lease or of a place.
-fn shorten(core: &Arc<Core>, hold: &Arc<Hold>, place: Place) {
-    let drift = core.drift(place.ttl);
-    hold.renewed(place.sent_at, place.ttl, drift);
-    hold.placed(place, drift);
-    core.schedule.keep(hold);
 }

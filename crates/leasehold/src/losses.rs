@@ -1,7 +1,8 @@
 //! Losses that were heard of before the grants they belong to.
 //!
 //! What an engine tells without being asked may overtake an answer of its own:
-//! a lease that was taken away at once is told lost, and then granted.
+//! a lease that was taken away at once is told lost, and then granted; one that
+//! is kept for less is granted for more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,10 +26,10 @@ pub(crate) struct Losses {
 #[derive(Debug, Default)]
 struct Heard {
     tickets: HashMap<LeaseId, Moment>,
+    /// What less is kept of than was said.
+    cuts: HashMap<LeaseId, (Place, Moment)>,
     /// When all that this client had was lost.
     all: Moment,
-    /// What is kept for less time than was said, and when that was heard.
-    kept: HashMap<LeaseId, (Place, Moment)>,
 }
 
 impl Losses {
@@ -40,26 +41,31 @@ impl Losses {
         self.any.store(true, Ordering::Release);
     }
 
+    /// No more than this is kept of a ticket.
+    pub(crate) fn note_cut(&self, id: LeaseId, place: Place, now: Moment) {
+        let mut heard = self.heard();
+        heard.cuts.retain(|_, (_, at)| now.since(*at) < REMEMBERED);
+        heard.cuts.insert(id, (place, now));
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Whoever holds it knows.
+    pub(crate) fn forget_cut(&self, id: LeaseId) {
+        self.heard().cuts.remove(&id);
+    }
+
+    /// What is kept of a ticket, if that was told to be less.
+    pub(crate) fn cut(&self, id: LeaseId) -> Option<Place> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.heard().cuts.get(&id).map(|(place, _)| *place)
+    }
+
     /// All tickets of this client were lost.
     pub(crate) fn note_all(&self, now: Moment) {
         self.heard().all = now;
         self.any.store(true, Ordering::Release);
-    }
-
-    /// This ticket is kept for so long only.
-    pub(crate) fn note_kept(&self, id: LeaseId, place: Place, now: Moment) {
-        let mut heard = self.heard();
-        heard.kept.retain(|_, (_, at)| now.since(*at) < REMEMBERED);
-        heard.kept.insert(id, (place, now));
-        self.any.store(true, Ordering::Release);
-    }
-
-    /// For how long a ticket is kept only, if that was heard.
-    pub(crate) fn kept(&self, id: LeaseId) -> Option<Place> {
-        if !self.any.load(Ordering::Acquire) {
-            return None;
-        }
-        self.heard().kept.get(&id).map(|(place, _)| *place)
     }
 
     /// Whether a ticket was lost after it was asked for at `sent_at`.
@@ -93,18 +99,6 @@ mod tests {
         assert!(!losses.concern(LeaseId::random(), then.before(SECOND)), "another ticket");
         losses.note_all(then.after(2 * SECOND));
         assert!(losses.concern(LeaseId::random(), then.after(SECOND)));
-    }
-
-    #[test]
-    fn what_is_kept_for_less_is_remembered_for_its_ticket() {
-        let (losses, id) = (Losses::default(), LeaseId::random());
-        let then = Moment::default().after(1000 * SECOND);
-        assert_eq!(losses.kept(id), None);
-        losses.note_kept(id, Place::new(SECOND, then), then);
-        assert_eq!(losses.kept(id).map(|place| place.ttl), Some(SECOND));
-        assert_eq!(losses.kept(LeaseId::random()), None);
-        losses.note_kept(LeaseId::random(), Place::new(SECOND, then), then.after(REMEMBERED));
-        assert_eq!(losses.kept(id), None, "no answer can be on its way any more");
     }
 
     #[test]

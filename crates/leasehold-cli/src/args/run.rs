@@ -161,9 +161,18 @@ impl Run {
     /// When the library is to end the lease. A command that is to be stopped
     /// keeps its lease while it is being stopped.
     pub(crate) fn longest_lease(&self) -> Option<Duration> {
-        let stopping = if self.on_lost == OnLost::Ignore { Duration::ZERO } else { self.grace };
+        let stopping = match self.on_lost {
+            OnLost::Ignore => Duration::ZERO,
+            OnLost::Term | OnLost::Kill => self.grace.max(least_margin(self.ttl)),
+        };
         self.max_hold.map(|most| most.saturating_add(stopping).saturating_add(stopping))
     }
+}
+
+/// How long before the end of a lease a command is stopped at the latest, however
+/// short its grace: a signal takes its time.
+pub(crate) fn least_margin(ttl: Duration) -> Duration {
+    (ttl / 12).max(Duration::from_millis(20))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -199,7 +208,24 @@ impl FromStr for Permits {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: Run,
+    }
+
+    #[test]
+    fn a_command_keeps_its_lease_while_it_is_being_stopped_however_short_its_grace() {
+        for grace in ["0s", "1ms", "5s"] {
+            let line = ["run", "n", "--max-hold", "10s", "--grace", grace, "--", "true"];
+            let longest = Line::parse_from(line).run.longest_lease().unwrap();
+            assert!(longest >= Duration::from_secs(11), "{grace}: {longest:?}");
+        }
+    }
 
     #[test]
     fn permits_are_a_share() {

@@ -11,6 +11,7 @@ mod database;
 mod ensemble;
 mod etcd;
 mod fleet;
+mod galera;
 mod mariadb;
 mod member;
 mod pair;
@@ -25,6 +26,7 @@ mod zookeeper;
 pub use database::tell;
 pub use ensemble::Ensemble;
 pub use fleet::{Fleet, ask};
+pub use galera::Galera;
 pub use pair::Pair;
 pub use plan::Plan;
 

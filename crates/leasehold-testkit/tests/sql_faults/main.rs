@@ -15,6 +15,8 @@
 //! | P7 | a wait is cancelled as it is granted | `strategies/advisory` |
 //! | P8 | another server takes over | `failover`, `links` |
 //! | P13 | two servers take writes | `links` |
+//! | P14 | two servers of a cluster, each with locks of its own | `cluster` |
+//! | P15 | a server of a cluster is behind the others | `cluster` |
 //! | P9 | two names with one key | `sessions` |
 //! | P10 | the server has no room for more locks | `sessions` |
 //! | P11 | a broken connection is used again | `storm`, `strategies/advisory` |
@@ -38,6 +40,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod clock;
+mod cluster;
 mod crowd;
 mod death;
 mod failover;

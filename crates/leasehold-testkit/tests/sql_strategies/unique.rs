@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use leasehold::sql::Dialect;
-use leasehold::{ErrorKind, Locks};
+use leasehold::{ErrorKind, Locks, Outcome};
+use leasehold_testkit::proxy::{Fault, FaultProxy, Way};
 
 use crate::{BOUND, Checked, Database, LONG, until};
 
@@ -92,6 +93,33 @@ async fn a_row_that_is_over_is_taken_and_its_late_holder_deletes_nothing() -> Ch
         one.shutdown(BOUND).await?;
         next.check()?;
         assert_eq!(db.jobs().await?, 1, "{:?}", db.dialect);
+    }
+    Ok(())
+}
+
+/// Without a token the row that is there after a lost answer may be anybody's.
+#[tokio::test]
+async fn a_release_whose_answer_was_lost_does_not_delete_the_next_ones_row() -> Checked {
+    for db in Database::both()? {
+        db.with_jobs().await?;
+        let addr = db.server.addr();
+        let proxy = tokio::task::spawn_blocking(move || FaultProxy::to(addr)).await??;
+        let far = format!("{}?{BARE}&timeout=500ms", db.server.url_via(proxy.addr()));
+        let (one, two) = (leasehold::open(far).await?, db.open(BARE).await?);
+        // What was not prepared would not be sent.
+        one.mutex("before").lock().await?.release().await?;
+        let guard = one.mutex("nightly").ttl(LONG).lock().await?;
+        proxy.set(Way::Replies, Fault::BlackHole);
+        let release = tokio::spawn(guard.release());
+        until("the row is deleted", || async { Ok(db.jobs().await? == 0) }).await?;
+        let next = two.mutex("nightly").ttl(LONG).lock().within(BOUND).await?;
+        assert!(proxy.counts().replies.lost > 0, "the fault did not bite");
+        proxy.heal();
+        let told = tokio::time::timeout(BOUND, release).await??.unwrap_err();
+        assert_eq!(told.outcome(), Outcome::Unknown, "{told}");
+        assert!(one.mutex("nightly").try_lock().await?.is_none(), "{:?}: two hold it", db.dialect);
+        assert_eq!(db.jobs().await?, 1);
+        next.check()?;
     }
     Ok(())
 }

@@ -12,7 +12,6 @@ use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
 use crate::hold::Hold;
-use crate::keeper;
 use crate::parcel::Parcel;
 
 /// The shortest pause between two looks at a busy name.
@@ -161,7 +160,7 @@ impl Seeker<'_> {
             }
             if let Some(place) = busy.place {
                 hold.placed(place, core.drift(place.ttl));
-                core.schedule.keep(hold);
+                core.look_after(hold);
             }
             // Its place was confirmed a third of a ttl ago at most, so the next
             // renewal is soon enough: a hand-over costs two requests.
@@ -169,7 +168,7 @@ impl Seeker<'_> {
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
                 && !core.losses.concern(hold.id, hold.confirmed())
                 && hold.handed_over(fence, predecessor)
-                && keeper::take_on(core, hold, hold.confirmed())
+                && core.take_on(hold, hold.confirmed())
             {
                 return Ok(Some(tenancy));
             }

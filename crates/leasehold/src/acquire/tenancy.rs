@@ -6,7 +6,6 @@ use super::Request;
 use crate::claim::{Grant, Record, Ticket};
 use crate::core::Core;
 use crate::hold::Hold;
-use crate::keeper;
 
 /// A hold that gives itself back: made before the first request leaves, so
 /// that whatever happens next, nothing stays behind.
@@ -39,7 +38,7 @@ impl Tenancy {
         let lost = self.core.losses.concern(self.hold.id, grant.sent_at);
         let ours = !lost && self.hold.granted(&grant, self.core.drift(grant.ttl));
         self.loaded = asked.then_some(grant.record);
-        ours && keeper::take_on(&self.core, &self.hold, grant.sent_at)
+        ours && self.core.take_on(&self.hold, grant.sent_at)
     }
 
     /// Nothing was granted and nothing is left behind; this record is all it has.

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::child::{Child, Life};
 use super::lease::Lease;
 use super::terminal::Terminal;
-use crate::args::{OnLost, Run};
+use crate::args::{OnLost, Run, least_margin};
 use crate::output::tell;
 use crate::signals::Signals;
 use crate::text::span;
@@ -83,8 +83,8 @@ impl Plan {
 
     pub(crate) fn new(on_lost: OnLost, grace: Duration, ttl: Duration) -> Self {
         // A healthy lease never has less than two thirds of its ttl left.
-        let margin = grace.min(ttl / 3);
-        let kill_at = margin / 4;
+        let margin = grace.min(ttl / 3).max(least_margin(ttl));
+        let kill_at = (margin / 4).max(SHORT_NAP);
         let begin_at = if on_lost == OnLost::Kill { kill_at } else { margin };
         Self { on_lost, grace, begin_at, kill_at, until: Moment::NEVER }
     }
@@ -310,5 +310,24 @@ impl<'a> Watch<'a> {
             }
         };
         tell(&format!("{why}; {what}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_killed_before_its_lease_ends_however_short_its_grace() {
+        for grace in [Duration::ZERO, Duration::from_millis(1), Duration::from_secs(5)] {
+            for ttl in [Duration::from_millis(300), Duration::from_secs(30)] {
+                for on_lost in [OnLost::Term, OnLost::Kill] {
+                    let plan = Plan::new(on_lost, grace, ttl);
+                    // The guardian has half of it.
+                    assert!(plan.kill_at >= SHORT_NAP, "{grace:?} of {ttl:?}");
+                    assert!(plan.kill_at <= plan.begin_at && plan.begin_at <= ttl / 3);
+                }
+            }
+        }
     }
 }

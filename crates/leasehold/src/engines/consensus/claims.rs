@@ -40,7 +40,24 @@ impl<E: Ensemble> Office<E> {
             }
             (None, _) => self.ask_in_queue(claim, desk).await?,
         };
-        self.with_record(verdict, claim, read).await
+        let verdict = self.with_record(verdict, claim, read).await?;
+        Ok(self.as_kept(verdict, claim.ticket.id))
+    }
+
+    /// A verdict as it stands now: a server that keeps sessions for less may have
+    /// said so while the record was read, and whoever has no lease yet is not
+    /// told of that.
+    fn as_kept(&self, mut verdict: Verdict, id: LeaseId) -> Verdict {
+        if let Verdict::Granted(grant) = &mut verdict {
+            self.desks.update(id, |desk| {
+                let (ttl, sent_at) = desk.session.known();
+                if sent_at.after(ttl) < grant.sent_at.after(grant.ttl) {
+                    (grant.ttl, grant.sent_at) = (ttl, sent_at);
+                    desk.told = sent_at.after(ttl);
+                }
+            });
+        }
+        verdict
     }
 
     /// The desk of a claim. One whose session is over starts anew: its entries

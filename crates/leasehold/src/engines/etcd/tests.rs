@@ -1,16 +1,17 @@
 //! Against a real server.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::Etcd;
 use super::server::Server;
-use crate::claim::{LeaseId, Mode, Wants};
+use crate::claim::{Claim, LeaseId, Mode, Owner, Ticket, Verdict, Wants};
 use crate::clock::Clock;
 use crate::engine::Event;
 use crate::engines::consensus::{
-    Card, Change, Ensemble, Entered, Entry, If, Joined, Life, Line, Newcomer, News, Part, Session,
-    Step,
+    self, Card, Change, Ensemble, Entered, Entry, If, Joined, Life, Line, Newcomer, News, Part,
+    Session, Step,
 };
 use crate::error::{ErrorKind, Result};
 use crate::name::{Name, Namespace};
@@ -478,4 +479,24 @@ async fn the_doctor_knows_the_server() {
     let says = |text: &str| findings.iter().any(|finding| finding.message.contains(text));
     assert!(says("one endpoint") && says("asks nobody"), "{findings:?}");
     assert!(!says("knows no leader") && !says("full"), "{findings:?}");
+}
+
+/// A server that keeps sessions for less greets us between the look at the
+/// session and the answer.
+#[tokio::test]
+async fn a_session_cut_short_while_a_record_is_read_shortens_the_grant() {
+    let server = Server::start();
+    let etcd = server.client("").await;
+    let engine = consensus::engine(Arc::clone(&etcd), Clock::System);
+    let ticket = Ticket::new(name("n"), Mode::Exclusive);
+    let mut claim = Claim::new(ticket, Owner::new("me"), TTL);
+    claim.wants = Wants::LeaseAndRecord;
+    assert!(matches!(engine.acquire(claim.clone()).await, Ok(Verdict::Granted(_))));
+    let session = etcd.session(TTL, NONE).await.unwrap();
+    let mut again = engine.acquire(claim);
+    let asked = std::future::poll_fn(|context| Poll::Ready(again.as_mut().poll(context))).await;
+    assert!(asked.is_pending(), "the record has to be read");
+    session.retime(TTL / 5, Clock::System.now());
+    let Ok(Verdict::Granted(grant)) = again.await else { panic!("it is ours") };
+    assert!(grant.sent_at.after(grant.ttl) <= session.deadline(), "{grant:?}");
 }

@@ -7,6 +7,8 @@
 mod desk;
 mod post;
 mod sequence;
+#[cfg(test)]
+mod tests;
 mod texts;
 mod verbs;
 mod waiter;
@@ -118,20 +120,19 @@ impl Inner {
     /// The connection that tries share, made again if it has gone.
     async fn front(self: &Arc<Self>) -> Result<Arc<Post>> {
         let mut front = self.front.lock().await;
+        if let Some(dead) = front.take_if(|post| post.is_over()) {
+            self.lost(&dead);
+        }
         if let Some(post) = &*front {
             return Ok(Arc::clone(post));
         }
         let seat = self.seat()?;
         let mut conn = self.link.dedicate().await?;
         let (session, closed) = (self.session(&mut conn).await?, conn.closed());
-        let post = Post::new(conn, session, self.clock.clone(), self.timeout, seat);
+        let post = Post::new(conn, session, true, self.clock.clone(), self.timeout, seat);
         *front = Some(Arc::clone(&post));
         self.watch(&post, closed);
         Ok(post)
-    }
-
-    async fn is_front(&self, post: &Post) -> bool {
-        self.front.lock().await.as_ref().is_some_and(|front| front.same(post))
     }
 
     /// Waits for the end of a connection, to tell of what went with it. Keeps
@@ -145,8 +146,10 @@ impl Inner {
         Handle::current().spawn(async move {
             closed.await;
             let (Some(inner), Some(post)) = (inner.upgrade(), post.upgrade()) else { return };
-            inner.front.lock().await.take_if(|front| front.same(&post));
+            post.end();
             inner.lost(&post);
+            // Whoever makes the next one has this for as long as that takes.
+            inner.front.lock().await.take_if(|front| front.same(&post));
         });
     }
 

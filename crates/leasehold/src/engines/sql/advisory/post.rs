@@ -1,30 +1,34 @@
 //! A connection that holds locks.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 
-use super::super::link::{Dedicated, Reply, SILENCE, Value};
+use super::super::link::{Dedicated, Pulse, Reply, SILENCE, Value};
+use super::texts::Spare;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 
 /// By how many seconds a server waits for longer than a guard does.
 const MARGIN: u64 = 5;
-/// The longest that a server waits for anybody.
-const YEAR: u64 = 31_536_000;
 
 /// Never shared with statements of others; its locks end with it.
 #[derive(Debug)]
 pub(super) struct Post {
     /// What the server calls it.
     pub(super) session: i64,
+    /// Whether tries share it.
+    pub(super) shared: bool,
     /// Empty once it was given up.
     conn: Mutex<Option<Dedicated>>,
+    pulse: Pulse,
+    /// Whether its end was told, although it may stand.
+    ended: AtomicBool,
     clock: Clock,
     timeout: Duration,
-    /// For how many seconds the server lets it rest, where it has to be asked.
+    /// For how many seconds the server lets it rest.
     spared: AtomicU64,
     /// Its place among the connections that we may have.
     _seat: OwnedSemaphorePermit,
@@ -34,44 +38,52 @@ impl Post {
     pub(super) fn new(
         conn: Dedicated,
         session: i64,
+        shared: bool,
         clock: Clock,
         timeout: Duration,
         seat: OwnedSemaphorePermit,
     ) -> Arc<Self> {
-        let (conn, spared) = (Mutex::new(Some(conn)), AtomicU64::new(SILENCE));
-        Arc::new(Self { session, conn, clock, timeout, spared, _seat: seat })
+        let (pulse, conn) = (conn.pulse(), Mutex::new(Some(conn)));
+        let (ended, spared) = (AtomicBool::new(false), AtomicU64::new(SILENCE));
+        Arc::new(Self { session, shared, conn, pulse, ended, clock, timeout, spared, _seat: seat })
     }
 
-    /// One statement. A connection that does not answer in time is given up with
-    /// all that it holds: nobody could say what became of it.
+    /// One statement. A connection that has died, or does not answer in time, is
+    /// given up with all that it holds: nobody could say what became of it.
     pub(super) async fn run(&self, sql: &str, values: Vec<Value>) -> Result<Reply> {
         let mut conn = self.conn.lock().await;
+        conn.take_if(|_| self.is_over());
         let live = conn.as_mut().ok_or_else(gone)?;
         let answer = tokio::select! {
             biased;
             answer = live.run(sql, values) => answer,
             () = self.clock.sleep_until(self.clock.now().after(self.timeout)) => Err(late()),
         };
-        if answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown) {
-            conn.take();
-        }
+        let in_doubt = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
+        conn.take_if(|_| in_doubt || self.is_over());
         answer
     }
 
     /// Has the server wait for a client that rests until no guard with this ttl
-    /// believes any more that it holds something; `text` takes the seconds.
-    pub(super) async fn spare(&self, text: &str, ttl: Duration) -> Result<()> {
-        let wanted = ttl.as_secs().saturating_add(MARGIN).min(YEAR);
+    /// believes any more that it holds something. The ttl, or less if the server
+    /// cannot be made to wait that long.
+    pub(super) async fn spare(&self, how: &Spare, ttl: Duration) -> Result<Duration> {
+        let wanted = ttl.as_secs().saturating_add(MARGIN).min(how.longest);
         if self.spared.load(Ordering::Relaxed) < wanted {
-            self.run(&format!("{text} {wanted}"), Vec::new()).await?;
+            self.run(&(how.text)(wanted), Vec::new()).await?;
             self.spared.fetch_max(wanted, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(ttl.min(Duration::from_secs(how.longest - MARGIN)))
     }
 
-    /// Whether it was given up, and every lock with it.
-    pub(super) async fn is_closed(&self) -> bool {
-        self.conn.lock().await.is_none()
+    /// Whether it has died or was given up, and every lock with it.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended.load(Ordering::Acquire) || self.pulse.is_gone()
+    }
+
+    /// It is not used any more, from now on.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
     }
 
     /// Ends the connection, and every lock with it; false if it had ended before.
@@ -84,7 +96,7 @@ impl Post {
     }
 }
 
-fn gone() -> Error {
+pub(super) fn gone() -> Error {
     Error::new(ErrorKind::Unavailable, "the connection that held the lock is gone")
 }
 

@@ -24,10 +24,25 @@ pub(super) struct Texts {
     pub(super) look: String,
     /// Whether a connection answers.
     pub(super) check: &'static str,
-    /// Where the server ends sessions that rest: says for how many seconds ours
-    /// may. On the others the system notices that a client has vanished.
-    pub(super) spare: Option<&'static str>,
+    /// Says for how long a session may rest, or its client be silent.
+    pub(super) spare: Spare,
 }
+
+/// How long a server waits for a client of which it hears nothing.
+#[derive(Debug)]
+pub(super) struct Spare {
+    /// Has it wait for so many seconds.
+    pub(super) text: fn(u64) -> String,
+    /// The most seconds that it takes.
+    pub(super) longest: u64,
+}
+
+/// The most milliseconds that a setting takes, in seconds.
+const PG_LONGEST: u64 = 2_147_483;
+/// A year.
+const MY_LONGEST: u64 = 31_536_000;
+/// The longest time between two questions that a system takes, in seconds.
+const PROBE_MAX: u64 = 32_767;
 
 /// The key of a lock; a database has its own.
 const PG_KEY: &str = "hashtextextended($1 COLLATE \"C\", 0)";
@@ -71,7 +86,7 @@ impl Texts {
                  ORDER BY l.waitstart NULLS FIRST"
             ),
             check: "SELECT 1",
-            spare: None,
+            spare: Spare { text: spare_postgres, longest: PG_LONGEST },
         }
     }
 
@@ -91,7 +106,24 @@ impl Texts {
                  WHERE id IS NOT NULL"
             ),
             check: "SELECT 1",
-            spare: Some("SET SESSION wait_timeout ="),
+            spare: Spare { text: spare_mysql, longest: MY_LONGEST },
         }
     }
+}
+
+/// PostgreSQL leaves it to the system: the keepalives, or what an answer that
+/// nobody takes in may take. Only what this version knows is set.
+fn spare_postgres(seconds: u64) -> String {
+    let interval = seconds.div_ceil(10).clamp(2, PROBE_MAX);
+    let count = seconds.div_ceil(interval);
+    format!(
+        "SELECT set_config(name, wanted.value, false) FROM pg_catalog.pg_settings JOIN (VALUES \
+         ('tcp_keepalives_interval', '{interval}'), ('tcp_keepalives_count', '{count}'), \
+         ('tcp_user_timeout', '{seconds}s')) AS wanted (name, value) USING (name)"
+    )
+}
+
+/// MySQL ends sessions that rest.
+fn spare_mysql(seconds: u64) -> String {
+    format!("SET SESSION wait_timeout = {seconds}")
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::super::link::{Reply, Value};
 use super::Inner;
 use super::desk::{Entry, Hold};
-use super::post::Post;
+use super::post::{Post, gone};
 use super::waiter::Waiter;
 use crate::claim::{
-    Busy, Claim, Grant, Mode, Place, Refresh, Released, Renewal, Stance, Ticket, Verdict, Wake,
+    Busy, Claim, Grant, LeaseId, Mode, Place, Refresh, Released, Renewal, Stance, Ticket, Verdict,
+    Wake,
 };
 use crate::clock::Moment;
 use crate::engine::{Event, Evicted, Eviction, Held, Loss, Queued, Status, Target};
@@ -37,12 +38,12 @@ impl Inner {
     /// A lock that is ours already: has come to a waiter, or was granted to a
     /// claim whose answer got lost.
     async fn again(&self, claim: &Claim, hold: &Hold) -> Result<Verdict> {
-        self.spare(&hold.post, claim.ttl).await?;
+        let ttl = self.spare(&hold.post, claim.ttl).await?;
         let reply = hold.post.run(&self.texts.fence, Vec::new()).await?;
         let drawn = number(&reply)?.unwrap_or_default();
         let fence = hold.fence.unwrap_or(drawn);
         self.desk.fenced(claim.ticket.id, fence);
-        Ok(Verdict::Granted(Grant::new(fence, claim.ttl, reply.sent_at)))
+        Ok(Verdict::Granted(Grant::new(fence, ttl, reply.sent_at)))
     }
 
     async fn ask(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
@@ -74,7 +75,7 @@ impl Inner {
     async fn take_on_front(self: &Arc<Self>, claim: &Claim) -> Result<Option<Grant>> {
         let (id, name) = (claim.ticket.id, &claim.ticket.name);
         let post = self.front().await?;
-        self.spare(&post, claim.ttl).await?;
+        let ttl = self.spare(&post, claim.ttl).await?;
         let reply = match post.run(&self.texts.take, vec![self.key(name)]).await {
             Ok(reply) => reply,
             Err(error) => return Err(self.forgo(&post, name, error).await),
@@ -82,8 +83,19 @@ impl Inner {
         let Some(fence) = self.taken(&reply)? else { return Ok(None) };
         let label = claim.owner.label().into();
         let hold = Hold { name: name.clone(), label, post, fence: Some(fence) };
+        self.enter(id, hold)?;
+        Ok(Some(Grant::new(fence, ttl, reply.sent_at)))
+    }
+
+    /// A lock is ours from now on. If its connection has died since, whoever told
+    /// of that may have been too early to tell of this one.
+    pub(super) fn enter(&self, id: LeaseId, hold: Hold) -> Result<()> {
+        let post = Arc::clone(&hold.post);
         self.desk.put(id, Entry::Held(hold));
-        Ok(Some(Grant::new(fence, claim.ttl, reply.sent_at)))
+        if post.is_over() && self.desk.remove(id).is_some() {
+            return Err(gone());
+        }
+        Ok(())
     }
 
     /// A try that was stopped on its way back has the lock all the same: it is a
@@ -97,11 +109,8 @@ impl Inner {
 
     /// Has the server spare a connection that rests for longer than any guard on
     /// it believes.
-    async fn spare(&self, post: &Post, ttl: Duration) -> Result<()> {
-        match self.texts.spare {
-            Some(text) => post.spare(text, ttl).await,
-            None => Ok(()),
-        }
+    async fn spare(&self, post: &Post, ttl: Duration) -> Result<Duration> {
+        post.spare(&self.texts.spare, ttl).await
     }
 
     /// What a try answered. MySQL says nothing at all when it could not try.
@@ -144,24 +153,30 @@ impl Inner {
         answers
     }
 
-    /// What a connection says. One that does not answer is given up, and its
-    /// locks with it; one that refuses to answer still has them.
+    /// What a connection says. One that has died or does not answer is given up,
+    /// and its locks with it; one that refuses to answer still has them.
     async fn answers(&self, post: &Arc<Post>, ttl: Duration, asked: &mut Asked) -> Renewal {
         match self.ask_once(post, ttl, asked).await {
-            Ok(sent_at) => Renewal::Held { ttl, sent_at },
-            Err(_) if post.is_closed().await => Renewal::Gone,
+            Ok((ttl, sent_at)) => Renewal::Held { ttl, sent_at },
+            Err(_) if post.is_over() => Renewal::Gone,
             Err(error) => Renewal::Unknown(error),
         }
     }
 
-    async fn ask_once(&self, post: &Arc<Post>, ttl: Duration, asked: &mut Asked) -> Result<Moment> {
-        self.spare(post, ttl).await?;
+    /// For how long from when on the locks of a connection are kept.
+    async fn ask_once(
+        &self,
+        post: &Arc<Post>,
+        ttl: Duration,
+        asked: &mut Asked,
+    ) -> Result<(Duration, Moment)> {
+        let ttl = self.spare(post, ttl).await?;
         if let Some((_, answer)) = asked.iter().find(|(known, _)| known.same(post)) {
-            return answer.clone();
+            return answer.clone().map(|sent_at| (ttl, sent_at));
         }
         let answer = post.run(self.texts.check, Vec::new()).await.map(|reply| reply.sent_at);
         asked.push((Arc::clone(post), answer.clone()));
-        answer
+        answer.map(|sent_at| (ttl, sent_at))
     }
 
     pub(super) async fn release(self: Arc<Self>, ticket: Ticket) -> Result<Released> {
@@ -190,7 +205,7 @@ impl Inner {
             Err(_) if hold.post.close().await => Released::Released,
             Err(_) => Released::AlreadyLost,
         };
-        if !self.is_front(&hold.post).await {
+        if !hold.post.shared {
             hold.post.close().await;
         }
         released

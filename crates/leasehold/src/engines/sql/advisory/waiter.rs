@@ -166,7 +166,7 @@ impl Wait {
     fn arrive(&self, conn: Dedicated, session: i64, seat: OwnedSemaphorePermit) {
         let Inner { clock, timeout, desk, .. } = &*self.inner;
         let closed = conn.closed();
-        let post = Post::new(conn, session, clock.clone(), *timeout, seat);
+        let post = Post::new(conn, session, false, clock.clone(), *timeout, seat);
         let label = Arc::clone(&self.waiter.label);
         let (name, id): (_, LeaseId) = (self.ticket.name.clone(), self.ticket.id);
         let hold = Hold { name, label, post: Arc::clone(&post), fence: None };

@@ -18,6 +18,16 @@ pub(in crate::engines::sql) struct Dedicated {
     dialer: Arc<Dialer>,
 }
 
+/// Tells whether a connection has ended, without being in the way of its owner.
+#[derive(Debug)]
+pub(in crate::engines::sql) struct Pulse(Weak<Wire>);
+
+impl Pulse {
+    pub(in crate::engines::sql) fn is_gone(&self) -> bool {
+        self.0.upgrade().is_none_or(|wire| wire.is_gone())
+    }
+}
+
 impl Dedicated {
     pub(super) async fn open(dialer: &Arc<Dialer>) -> Result<Self> {
         let wire = dialer.dial(Kind::Own, None).await?;
@@ -52,6 +62,10 @@ impl Dedicated {
                 () = silent(wire, &dialer) => {}
             }
         }
+    }
+
+    pub(in crate::engines::sql) fn pulse(&self) -> Pulse {
+        Pulse(Arc::downgrade(&self.wire))
     }
 
     /// Asks the server to stop what it does for us; it may be done already.

@@ -151,7 +151,7 @@ impl Dialer {
         within(&self.clock, GRACE, found.gather(&mut asked, |_| false)).await;
         self.rivals.store(found.has_rivals(), Ordering::Relaxed);
         if let Some(twins) = found.twins().filter(|_| !self.settings.rivals) {
-            return Err(fault::rivals(&twins));
+            return Err(fault::rivals(&twins, self.settings.apart));
         }
         let Some((_, wire, look)) = found.best else {
             return Err(found.worst.unwrap_or_else(fault::read_only));
@@ -244,7 +244,7 @@ async fn reach(
         return Err(fault::read_only().with("server", address));
     }
     let alone = settings.target.hosts.len() == 1;
-    let place = if alone { String::new() } else { wire.place().await.map_err(unsaid)? };
+    let place = if alone { String::new() } else { wire.place(settings).await.map_err(unsaid)? };
     Ok((wire, look, place))
 }
 

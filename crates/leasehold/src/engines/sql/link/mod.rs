@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(super) use self::dedicated::Dedicated;
+pub(super) use self::dedicated::{Dedicated, Pulse};
 use self::dial::Dialer;
 use self::lanes::Lanes;
 pub(super) use self::notices::{Notice, Notices};

@@ -29,6 +29,9 @@ pub(in crate::engines::sql) struct Settings {
     pub(super) pooler: Option<bool>,
     /// Whether several servers that take writes are taken as they are.
     pub(super) rivals: bool,
+    /// Whether a server keeps to itself what is done there, also in a cluster:
+    /// advisory locks are never copied.
+    pub(super) apart: bool,
 }
 
 /// When a connection is encrypted.
@@ -69,6 +72,7 @@ impl Settings {
                 Some("allow") => true,
                 Some(_) => return Err(Error::invalid("option \"rivals\" takes refuse or allow")),
             },
+            apart: options.get("strategy")? == Some("advisory"),
         })
     }
 

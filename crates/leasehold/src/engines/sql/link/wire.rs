@@ -97,8 +97,8 @@ impl Wire {
 
     /// Which server this is, or which cluster that has no two of anything: the
     /// same for all ways to it.
-    pub(super) async fn place(&self) -> Result<String, Fault> {
-        either!(&self.driver, wire => wire.place(&self.clock).await)
+    pub(super) async fn place(&self, settings: &Settings) -> Result<String, Fault> {
+        either!(&self.driver, wire => wire.place(settings, &self.clock).await)
     }
 
     /// Tells the session how we work.

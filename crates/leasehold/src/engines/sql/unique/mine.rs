@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::claim::LeaseId;
-use crate::clock::wall_micros;
+use crate::clock::{Moment, wall_micros};
 use crate::name::Name;
 
 /// The leases and waits of one client.
@@ -23,6 +24,8 @@ pub(super) struct Lease {
     pub(super) name: Name,
     pub(super) fence: u64,
     pub(super) standing: Standing,
+    /// Until when its row is certainly kept, by what was confirmed.
+    until: Moment,
     looks: u32,
 }
 
@@ -30,7 +33,7 @@ pub(super) struct Lease {
 pub(super) enum Standing {
     /// Asked for.
     Asked,
-    /// The answer to a request was lost.
+    /// The answer to a request was lost, or may yet be.
     Unsure,
     Held,
 }
@@ -42,24 +45,34 @@ impl Mine {
         if let Some(known) = state.leases.get(&id) {
             return known.clone();
         }
-        let lease = Lease { name: name.clone(), fence: 0, standing: Standing::Asked, looks: 0 };
+        let (name, until) = (name.clone(), Moment::default());
+        let lease = Lease { name, fence: 0, standing: Standing::Asked, until, looks: 0 };
         state.leases.insert(id, lease.clone());
         lease
     }
 
-    /// It was granted; its fence. The table has none, so it grows with this
-    /// host's clock and is no promise.
-    pub(super) fn granted(&self, id: LeaseId) -> u64 {
+    /// It was granted until then; its fence. The table has none, so it grows with
+    /// this host's clock and is no promise.
+    pub(super) fn granted(&self, id: LeaseId, until: Moment) -> u64 {
         let mut state = self.state();
         let next = wall_micros().max(state.last + 1);
         let Some(lease) = state.leases.get_mut(&id) else { return next };
-        lease.standing = Standing::Held;
+        (lease.standing, lease.until) = (Standing::Held, until);
         if lease.fence == 0 {
             lease.fence = next;
         }
         let fence = lease.fence;
         state.last = state.last.max(fence);
         fence
+    }
+
+    /// A renewal that left at `sent_at` was confirmed: for how long from then on
+    /// the row is kept. That may be longer, for an end only moves on.
+    pub(super) fn renewed(&self, id: LeaseId, sent_at: Moment, ttl: Duration) -> Duration {
+        let mut state = self.state();
+        let Some(lease) = state.leases.get_mut(&id) else { return ttl };
+        lease.until = lease.until.max(sent_at.after(ttl));
+        lease.until.since(sent_at)
     }
 
     pub(super) fn note(&self, id: LeaseId, standing: Standing) {

@@ -7,6 +7,8 @@ mod mine;
 mod options;
 mod survey;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod texts;
 mod verbs;
 

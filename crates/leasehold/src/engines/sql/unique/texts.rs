@@ -136,12 +136,14 @@ impl Names {
     }
 
     /// What an insert does about a row that is there: nothing, or take it if it
-    /// is ours or over.
+    /// is ours or over. Ours may have been promised for longer.
     fn conflict(&self) -> String {
         let Self { table, key, .. } = self;
         let Some(token) = &self.token else { return format!("ON CONFLICT ({key}) DO NOTHING") };
-        let set =
-            self.filled().into_iter().map(|(column, _)| format!("{column} = excluded.{column}"));
+        let set = self.filled().into_iter().map(|(column, _)| {
+            let new = format!("excluded.{column}");
+            format!("{column} = {}", self.no_less(column, &format!("{table}.{column}"), new))
+        });
         let set = set.collect::<Vec<_>>().join(", ");
         let over = self.expires.as_ref().map(|it| format!(" OR {table}.{it} <= {}", self.now()));
         let over = over.unwrap_or_default();
@@ -155,7 +157,10 @@ impl Names {
     fn take(&self) -> Option<Text> {
         let Self { table, key, .. } = self;
         let token = self.token.as_ref().filter(|_| self.dialect == Dialect::Mysql)?;
-        let set = self.filled().into_iter().map(|(column, value)| format!("{column} = {value}"));
+        let set = self
+            .filled()
+            .into_iter()
+            .map(|(column, value)| format!("{column} = {}", self.no_less(column, column, value)));
         let set = set.collect::<Vec<_>>().join(", ");
         let over = self.expires.as_ref().map(|it| format!(" OR {it} <= {}", self.now()));
         let over = over.unwrap_or_default();
@@ -168,7 +173,10 @@ impl Names {
         let Self { table, .. } = self;
         let ours = self.ours();
         self.text(&match &self.expires {
-            Some(expires) => format!("UPDATE {table} SET {expires} = {} WHERE {ours}", self.end()),
+            Some(expires) => {
+                let end = self.no_less(expires, expires, self.end());
+                format!("UPDATE {table} SET {expires} = {end} WHERE {ours}")
+            }
             None => format!("SELECT 1 FROM {table} WHERE {ours}"),
         })
     }
@@ -229,6 +237,15 @@ impl Names {
         match self.dialect {
             Dialect::Postgres => format!("{} + :ttl * interval '1 microsecond'", self.now()),
             Dialect::Mysql => format!("{} + INTERVAL :ttl MICROSECOND", self.now()),
+        }
+    }
+
+    /// What goes into a column that had another value: an end only moves on, for
+    /// a guard may believe in the later one.
+    fn no_less(&self, column: &str, old: &str, new: String) -> String {
+        match &self.expires {
+            Some(expires) if expires == column => format!("GREATEST({old}, {new})"),
+            _ => new,
         }
     }
 
@@ -301,7 +318,8 @@ mod tests {
         let texts = texts(Dialect::Mysql, "&token=tok&expires=until");
         assert_eq!(
             &**texts.take.unwrap().sql(),
-            "UPDATE `locks` SET `tok` = ?, `until` = UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND \
+            "UPDATE `locks` SET `tok` = ?, \
+             `until` = GREATEST(`until`, UTC_TIMESTAMP(6) + INTERVAL ? MICROSECOND) \
              WHERE `id` = ? AND (`tok` = ? OR `until` <= UTC_TIMESTAMP(6))"
         );
     }

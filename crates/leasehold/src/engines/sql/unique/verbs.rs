@@ -53,7 +53,7 @@ impl Inner {
     async fn ask(&self, claim: &Claim, lease: &Lease, facts: &Facts) -> Result<Verdict> {
         for _ in 0..TRIES {
             if let Some(sent_at) = self.take(lease, facts).await? {
-                let fence = self.mine.granted(claim.ticket.id);
+                let fence = self.mine.granted(claim.ticket.id, sent_at.after(claim.ttl));
                 return Ok(Verdict::Granted(Grant::new(fence, claim.ttl, sent_at)));
             }
             let found = self.run(&self.texts.look, facts).await?;
@@ -89,12 +89,7 @@ impl Inner {
         if self.form.token.is_some() || lease.standing != Standing::Unsure {
             return Ok(());
         }
-        Err(Error::new(
-            ErrorKind::Unexpected,
-            "an answer was lost, and without a token column nobody can tell whose the row is; \
-             look at it, and evict it if it is nobody's",
-        )
-        .unknown())
+        Err(in_doubt())
     }
 
     fn busy(&self, id: LeaseId, row: &Row) -> Result<Busy> {
@@ -130,6 +125,7 @@ impl Inner {
         let facts = about(&ticket.name, ticket.id, ttl);
         match self.run(&self.texts.renew, &facts).await {
             Ok(reply) if reply.affected > 0 || !reply.rows.is_empty() => {
+                let ttl = self.mine.renewed(ticket.id, reply.sent_at, ttl);
                 Renewal::Held { ttl, sent_at: reply.sent_at }
             }
             Ok(_) => Renewal::Gone,
@@ -141,12 +137,28 @@ impl Inner {
         let known = self.mine.get(ticket.id).map(|lease| lease.standing);
         if self.form.token.is_none() && known != Some(Standing::Held) {
             self.mine.forget(ticket.id);
-            return Ok(Released::AlreadyLost);
+            return if known == Some(Standing::Unsure) {
+                Err(in_doubt())
+            } else {
+                Ok(Released::AlreadyLost)
+            };
         }
         let facts = about(&ticket.name, ticket.id, Duration::ZERO);
-        let deleted = self.run(&self.texts.release, &facts).await?;
+        let deleted = self.delete(&self.texts.release, &facts, Some(ticket.id)).await?;
         self.mine.forget(ticket.id);
         Ok(if deleted.affected > 0 { Released::Released } else { Released::AlreadyLost })
+    }
+
+    /// Deletes a row, which may be that of a lease of ours. Without a token it is
+    /// deleted once: what is there after a lost answer may be the next one's.
+    async fn delete(&self, text: &Text, facts: &Facts, ours: Option<LeaseId>) -> Result<Reply> {
+        let ours = ours.filter(|_| self.form.token.is_none());
+        ours.inspect(|id| self.mine.note(*id, Standing::Unsure));
+        let deleted = self.run(text, facts).await;
+        if deleted.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied) {
+            ours.inspect(|id| self.mine.note(*id, Standing::Held));
+        }
+        deleted
     }
 
     pub(super) async fn status(&self, name: Name) -> Result<Status> {
@@ -185,8 +197,13 @@ impl Inner {
         if !self.is_meant(&eviction.target, &held, &facts.token) {
             return Ok(Evicted::default());
         }
-        let deleted = self.run(&self.texts.evict, &facts).await?;
-        self.tell(&eviction, &facts.token);
+        let ours = self.ours(&name, &facts.token);
+        let deleted = self.delete(&self.texts.evict, &facts, ours).await?;
+        if let Some(id) = ours {
+            // A holder of this client hears it at once, others when they renew.
+            self.link.bus().publish(&Event::TicketLost(id, eviction.loss()));
+            self.mine.forget(id);
+        }
         Ok(if deleted.affected > 0 { Evicted::new(vec![held]) } else { Evicted::default() })
     }
 
@@ -199,13 +216,10 @@ impl Inner {
         }
     }
 
-    /// A holder of this client hears it at once, others when they renew.
-    fn tell(&self, eviction: &Eviction, found: &str) {
-        let ours = self.mine.holding(&eviction.name, None);
-        let hit = |id: &LeaseId| self.form.token.is_none() || token(*id) == found;
-        if let Some((id, _)) = ours.filter(|(id, _)| hit(id)) {
-            self.link.bus().publish(&Event::TicketLost(id, eviction.loss()));
-        }
+    /// The lease of ours that the row with this token is, or may be.
+    fn ours(&self, name: &Name, found: &str) -> Option<LeaseId> {
+        let (id, _) = self.mine.holding(name, None)?;
+        (self.form.token.is_none() || token(id) == found).then_some(id)
     }
 
     async fn run(&self, text: &Text, facts: &Facts) -> Result<Reply> {
@@ -216,6 +230,16 @@ impl Inner {
         let owner = claim.owner.label().chars().take(self.owner_max).collect();
         Facts { owner, ..about(name, id, claim.ttl) }
     }
+}
+
+/// Another try would not tell more.
+fn in_doubt() -> Error {
+    Error::new(
+        ErrorKind::Unexpected,
+        "an answer was lost, and without a token column nobody can tell whose the row is; \
+         look at it, and evict it if it is nobody's",
+    )
+    .unknown()
 }
 
 fn about(name: &Name, id: LeaseId, ttl: Duration) -> Facts {

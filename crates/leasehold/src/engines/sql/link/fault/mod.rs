@@ -97,11 +97,16 @@ pub(super) fn read_only() -> Error {
 }
 
 /// Several servers that take writes, none of which is the right one.
-pub(super) fn rivals(servers: &str) -> Error {
+pub(super) fn rivals(servers: &str, apart: bool) -> Error {
+    let why = if apart {
+        "advisory locks are known to one server alone, also in a cluster"
+    } else {
+        "are not one Galera or group replication cluster"
+    };
     let message = format!(
-        "{servers} all take writes and are not one Galera or group replication cluster, so two \
-         clients could hold one name, each on another server; make all but one read-only, or \
-         name only one in the URL (rivals=allow where every fence is checked at the resource)"
+        "{servers} all take writes and {why}, so two clients could hold one name, each on another \
+         server; make all but one read-only, or name only one in the URL (rivals=allow where \
+         every fence is checked at the resource)"
     );
     Error::new(ErrorKind::Unsupported, message)
 }

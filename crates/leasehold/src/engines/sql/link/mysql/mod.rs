@@ -56,11 +56,17 @@ impl Wire {
     }
 
     /// Which server this is, or which cluster that has no two of anything.
-    pub(super) async fn place(&self, clock: &Clock) -> Result<String, Fault> {
-        let mut told = self.run(&SERVER.into(), &[], clock).await?.rows;
-        told.extend(self.run(&CLUSTER.into(), &[], clock).await?.rows);
-        let facts = told.iter().map(|row| Ok((row.text(0)?.to_lowercase(), row.text(1)?)));
-        Ok(place(&facts.collect::<Result<_>>()?))
+    pub(super) async fn place(&self, settings: &Settings, clock: &Clock) -> Result<String, Fault> {
+        let mut facts = self.facts(SERVER, clock).await?;
+        facts.extend(self.facts(CLUSTER, clock).await?);
+        Ok(place(&facts, settings.apart))
+    }
+
+    /// What a server says of itself, by names in lower case.
+    async fn facts(&self, sql: &str, clock: &Clock) -> Result<Facts, Fault> {
+        let told = self.run(&sql.into(), &[], clock).await?.rows;
+        let facts = told.iter().map(|row| Ok((row.text(0)?.to_lowercase(), row.text(1)?.into())));
+        Ok(facts.collect::<Result<_>>()?)
     }
 
     /// Tells the session how we work.
@@ -70,9 +76,8 @@ impl Wire {
         kind: Kind,
         clock: &Clock,
     ) -> Result<(), Fault> {
-        let row = self.ask("SELECT CONCAT(@@version, ' ', @@version_comment)", clock).await?;
-        let mariadb = row.text(0)?.to_ascii_lowercase().contains("mariadb");
-        self.batch(&limits(settings, kind, mariadb)).await?;
+        let facts = self.facts(SESSION, clock).await?;
+        self.batch(&limits(settings, kind, &facts)).await?;
         self.batch("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await
     }
 
@@ -178,29 +183,52 @@ impl Session for Conn {
     }
 }
 
+/// What a server says of itself.
+type Facts = HashMap<String, String>;
+
 /// What only some servers have is not asked for by name.
+const SESSION: &str = "\
+SHOW SESSION VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'wsrep_on', \
+'group_replication_group_name', 'group_replication_consistency')";
 const SERVER: &str = "\
 SHOW GLOBAL VARIABLES WHERE Variable_name IN \
 ('hostname', 'port', 'datadir', 'server_id', 'group_replication_group_name')";
 const CLUSTER: &str = "\
 SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_state_uuid', 'wsrep_cluster_status')";
 
-/// A cluster that certifies every commit is one place; what only copies is not.
-fn place(facts: &HashMap<String, &str>) -> String {
-    let fact = |name: &str| facts.get(name).copied().unwrap_or_default();
+fn fact<'a>(facts: &'a Facts, name: &str) -> &'a str {
+    facts.get(name).map(String::as_str).unwrap_or_default()
+}
+
+/// A cluster that certifies every commit is one place; what only copies is not,
+/// nor is one for what is never committed.
+fn place(facts: &Facts, apart: bool) -> String {
+    let fact = |name: &str| fact(facts, name);
     let (galera, group) = (fact("wsrep_cluster_state_uuid"), fact("group_replication_group_name"));
-    if fact("wsrep_cluster_status") == "Primary" {
+    if fact("wsrep_cluster_status") == "Primary" && !apart {
         return format!("galera {galera}");
     }
-    if !group.is_empty() {
+    if !group.is_empty() && !apart {
         return format!("group {group}");
     }
     ["hostname", "port", "datadir", "server_id"].map(fact).join(" ")
 }
 
+/// In a cluster a server may be behind the others: it is to wait until it has
+/// all that was committed anywhere before it reads or changes anything.
+fn in_step(facts: &Facts) -> Option<String> {
+    if fact(facts, "wsrep_on").eq_ignore_ascii_case("on") {
+        // Reads 1, updates and deletes 2, inserts 4.
+        return Some("wsrep_sync_wait = 7".into());
+    }
+    let grouped = !fact(facts, "group_replication_group_name").is_empty();
+    let knows = facts.contains_key("group_replication_consistency");
+    (grouped && knows).then(|| "group_replication_consistency = 'BEFORE'".into())
+}
+
 /// What a session is told. A connection of one's own may wait for as long as it
 /// is asked to. If it rests for longer than we let it, its client has vanished.
-fn limits(settings: &Settings, kind: Kind, mariadb: bool) -> String {
+fn limits(settings: &Settings, kind: Kind, facts: &Facts) -> String {
     let mut wanted = vec![
         "autocommit = 1".to_owned(),
         // Where clocks are set back, an hour would come twice.
@@ -208,7 +236,10 @@ fn limits(settings: &Settings, kind: Kind, mariadb: bool) -> String {
         "sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'".into(),
         format!("innodb_lock_wait_timeout = {}", settings.patience().as_secs().max(1)),
     ];
+    let version = ["version", "version_comment"].map(|name| fact(facts, name).to_lowercase());
+    let mariadb = version.iter().any(|text| text.contains("mariadb"));
     let work = settings.work();
+    wanted.extend(in_step(facts).filter(|_| kind == Kind::Shared));
     match (kind, mariadb) {
         (Kind::Own, _) => wanted.push(format!("wait_timeout = {SILENCE}")),
         (Kind::Shared, true) => {
@@ -287,5 +318,48 @@ fn choose_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Whoever was faster has chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::url::Url;
+
+    fn facts(told: &[(&str, &str)]) -> Facts {
+        told.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_cluster_is_one_place_but_not_for_what_each_server_keeps_to_itself() {
+        let galera = [("wsrep_cluster_state_uuid", "c"), ("wsrep_cluster_status", "Primary")];
+        for cluster in [&galera[..], &[("group_replication_group_name", "g")]] {
+            let [one, two] = ["1", "2"].map(|id| {
+                let mut node = facts(cluster);
+                node.insert("server_id".into(), id.into());
+                node
+            });
+            assert_eq!(place(&one, false), place(&two, false), "{cluster:?}");
+            assert_ne!(place(&one, true), place(&two, true), "{cluster:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_a_cluster_is_told_to_keep_in_step_and_no_other() {
+        let url = Url::parse("mysql://me@h/d").unwrap();
+        let settings = Settings::from_url(&url).unwrap();
+        let said = |told: &[(&str, &str)], kind| limits(&settings, kind, &facts(told));
+        let galera = [("version", "10.11-MariaDB"), ("wsrep_on", "ON")];
+        assert!(said(&galera, Kind::Shared).contains("wsrep_sync_wait = 7"));
+        assert!(!said(&galera, Kind::Own).contains("wsrep_sync_wait"));
+        let group = |name| {
+            [("group_replication_consistency", "EVENTUAL"), ("group_replication_group_name", name)]
+        };
+        assert!(said(&group("g"), Kind::Shared).contains("group_replication_consistency"));
+        let alone = [&[("wsrep_on", "OFF")][..], &group(""), &[("version", "8.0.36")]];
+        for alone in alone {
+            let said = said(alone, Kind::Shared);
+            assert!(!said.contains("wsrep") && !said.contains("group_"), "{said}");
+        }
     }
 }

@@ -79,7 +79,7 @@ impl Wire {
     }
 
     /// Which server this is.
-    pub(super) async fn place(&self, clock: &Clock) -> Result<String, Fault> {
+    pub(super) async fn place(&self, _: &Settings, clock: &Clock) -> Result<String, Fault> {
         Ok(self.alone(PLACE, clock).await?.text(0)?.to_owned())
     }
 

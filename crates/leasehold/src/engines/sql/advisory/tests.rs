@@ -1,0 +1,160 @@
+//! What is done with connections, on real servers.
+
+use super::super::link::Settings;
+use super::super::server::Server;
+use super::desk::Hold;
+use super::*;
+use crate::claim::{LeaseId, Owner};
+use crate::engine::Event;
+use crate::name::{Name, Namespace};
+
+/// Ends a wait that would never end. Nothing is measured with it.
+const LIMIT: Duration = Duration::from_secs(30);
+const TTL: Duration = Duration::from_secs(600);
+
+async fn limit<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LIMIT, future).await.expect("it never happened")
+}
+
+async fn link(server: &Server) -> Link {
+    let url = Url::parse(&format!("{}?strategy=advisory", server.url())).unwrap();
+    Link::open(&Settings::from_url(&url).unwrap(), Clock::System).await.unwrap()
+}
+
+async fn advisory(server: &Server) -> Arc<Inner> {
+    let link = link(server).await;
+    Arc::new(Inner {
+        texts: Texts::new(link.dialect(), None),
+        link,
+        clock: Clock::System,
+        timeout: TIMEOUT,
+        connections: CONNECTIONS,
+        seats: Arc::new(Semaphore::new(CONNECTIONS)),
+        desk: Desk::default(),
+        front: Mutex::new(None),
+    })
+}
+
+fn claim(text: &str) -> Claim {
+    let name = Name::new(&Namespace::default(), text).unwrap();
+    Claim::new(Ticket::new(name, Mode::Exclusive), Owner::new("me"), TTL)
+}
+
+/// Takes a name; its ticket and the connection that has it.
+async fn held(inner: &Arc<Inner>, text: &str) -> (Ticket, Arc<Post>) {
+    let claim = claim(text);
+    let ticket = claim.ticket.clone();
+    let granted = Arc::clone(inner).acquire(claim).await.unwrap();
+    assert!(matches!(&granted, Verdict::Granted(grant) if grant.ttl == TTL), "{granted:?}");
+    let Some(Entry::Held(hold)) = inner.desk.get(ticket.id) else { panic!("it is not there") };
+    (ticket, hold.post)
+}
+
+/// Ends a session from outside, and waits until it has ended.
+async fn end(operator: &Link, post: &Post) {
+    let session = post.session;
+    let (end, left) = match operator.dialect() {
+        Dialect::Postgres => (
+            format!("SELECT pg_terminate_backend({session})"),
+            format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {session}"),
+        ),
+        Dialect::Mysql => (
+            format!("KILL {session}"),
+            format!("SELECT count(*) FROM information_schema.processlist WHERE id = {session}"),
+        ),
+    };
+    operator.batch(&end).await.unwrap();
+    let left = left.into();
+    let ended = async {
+        while operator.run(&left, Vec::new()).await.unwrap().rows[0].int(0).unwrap() > 0 {}
+    };
+    limit(ended).await;
+}
+
+/// P6: the guard of a client that is silent, but not dead, believes in its lease
+/// for as long as its ttl.
+#[tokio::test]
+async fn a_server_waits_for_a_silent_client_for_longer_than_its_guards_believe() {
+    for server in Server::each() {
+        let inner = advisory(&server).await;
+        let (_, post) = held(&inner, "n").await;
+        let known = match inner.link.dialect() {
+            Dialect::Postgres => {
+                "SELECT least(current_setting('tcp_keepalives_idle')::int8 + \
+                 current_setting('tcp_keepalives_interval')::int8 * \
+                 current_setting('tcp_keepalives_count')::int8, \
+                 (SELECT setting::int8 / 1000 FROM pg_settings WHERE name = 'tcp_user_timeout'))"
+            }
+            Dialect::Mysql => "SELECT CAST(@@session.wait_timeout AS SIGNED)",
+        };
+        let waits = post.run(known, Vec::new()).await.unwrap().rows[0].int(0).unwrap();
+        let fine = TTL.as_secs() + 1..TTL.as_secs() * 2;
+        assert!(fine.contains(&waits.unsigned_abs()), "{:?}: {waits} s", inner.link.dialect());
+    }
+}
+
+#[tokio::test]
+async fn no_more_is_promised_than_a_server_can_be_made_to_wait() {
+    let server = Server::each().remove(0);
+    let inner = advisory(&server).await;
+    let (_, post) = held(&inner, "n").await;
+    let years = Duration::from_secs(100 * 31_536_000);
+    let kept = post.spare(&inner.texts.spare, years).await.unwrap();
+    assert!(kept < Duration::from_secs(inner.texts.spare.longest), "{kept:?}");
+}
+
+/// Whoever dials has the place of the shared connection for as long as that takes.
+#[tokio::test]
+async fn that_a_connection_has_died_is_told_while_another_is_being_made() {
+    for server in Server::each() {
+        let (inner, operator) = (advisory(&server).await, link(&server).await);
+        let (ticket, post) = held(&inner, "n").await;
+        let mut events = inner.link.events();
+        let dialling = inner.front.lock().await;
+        end(&operator, &post).await;
+        let told = async {
+            loop {
+                if let Event::TicketLost(id, _) = events.next().await.unwrap() {
+                    return id;
+                }
+            }
+        };
+        assert_eq!(limit(told).await, ticket.id);
+        drop(dialling);
+    }
+}
+
+/// Nobody has looked at it yet.
+#[tokio::test]
+async fn a_lock_on_a_connection_that_has_died_is_gone_and_not_released() {
+    for server in Server::each() {
+        let (inner, operator) = (advisory(&server).await, link(&server).await);
+        let (ticket, post) = held(&inner, "n").await;
+        end(&operator, &post).await;
+        let refresh = Refresh::new(ticket, TTL);
+        let said = Arc::clone(&inner).renew(vec![refresh]).await;
+        assert!(matches!(said[..], [Renewal::Gone]), "{:?}: {said:?}", inner.link.dialect());
+        let (ticket, post) = held(&inner, "m").await;
+        end(&operator, &post).await;
+        let said = Arc::clone(&inner).release(ticket).await.unwrap();
+        assert_eq!(said, Released::AlreadyLost, "{:?}", inner.link.dialect());
+    }
+}
+
+/// It was told of what it held; this lock was not yet among that.
+#[tokio::test]
+async fn a_grant_whose_connection_has_died_on_its_way_is_none() {
+    for server in Server::each() {
+        let (inner, operator) = (advisory(&server).await, link(&server).await);
+        let (ticket, post) = held(&inner, "n").await;
+        let mut events = inner.link.events();
+        end(&operator, &post).await;
+        limit(async { while !matches!(events.next().await, Some(Event::TicketLost(..))) {} }).await;
+        let (id, name) = (LeaseId::random(), ticket.name);
+        let hold = Hold { name, label: "me".into(), post, fence: Some(1) };
+        assert!(inner.enter(id, hold).is_err(), "{:?}", inner.link.dialect());
+        assert!(inner.desk.get(id).is_none());
+        // The next one is made anew.
+        held(&inner, "n").await;
+    }
+}
