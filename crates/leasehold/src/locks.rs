@@ -176,8 +176,8 @@ impl Locks {
         let locks = self.routed(name.as_ref());
         let name = locks.name(name.as_ref())?;
         let engine = &locks.client.core.engine;
-        let found = engine.inspect(Selector::Name(name.clone()), Page::default());
-        let found = locks.at_home(found).await?;
+        let which = Selector::Name(name.clone());
+        let found = locks.at_home(|| engine.inspect(which, Page::default())).await?;
         Ok(found.names.into_iter().next().unwrap_or_else(|| Status::new(name)))
     }
 
@@ -208,7 +208,7 @@ impl Locks {
     /// The engine's error if it cannot list or cannot be reached.
     pub async fn list(&self, prefix: impl Into<Arc<str>>, page: Page) -> Result<Listing> {
         let selector = Selector::Prefix(self.namespace.clone(), prefix.into());
-        self.at_home(self.client.core.engine.inspect(selector, page)).await
+        self.at_home(|| self.client.core.engine.inspect(selector, page)).await
     }
 
     /// Takes leases away from their holders, or asks them to let go.
@@ -221,7 +221,7 @@ impl Locks {
         if !std::ptr::eq(locks, self) {
             eviction.name = locks.name(eviction.name.as_str())?;
         }
-        locks.at_home(locks.client.core.engine.evict(eviction)).await
+        locks.at_home(|| locks.client.core.engine.evict(eviction)).await
     }
 
     /// What an operator should know about the server behind the engine.
@@ -230,7 +230,7 @@ impl Locks {
     ///
     /// The engine's error if it cannot be reached.
     pub async fn examine(&self) -> Result<Vec<Finding>> {
-        self.at_home(self.client.core.engine.examine()).await
+        self.at_home(|| self.client.core.engine.examine()).await
     }
 
     /// The connection to the engine as it comes and goes, from now on: for a
@@ -379,10 +379,14 @@ impl Locks {
     }
 
     /// Runs an engine's future where its runtime is.
-    pub(crate) async fn at_home<T: Send + 'static>(&self, task: BoxFuture<Result<T>>) -> Result<T> {
+    pub(crate) async fn at_home<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce() -> BoxFuture<Result<T>>,
+    ) -> Result<T> {
+        // Before it is asked for: what has left may have taken effect.
         self.client.check()?;
         let home = &self.client.core.home;
-        match here(|cx| at_once(home, cx, || task)).await {
+        match here(|cx| at_once(home, cx, ask)).await {
             Ok(done) => done,
             Err(under_way) => Errand::of(home.clone(), under_way).await,
         }

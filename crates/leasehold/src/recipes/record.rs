@@ -131,7 +131,8 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// be reached.
     pub async fn get(&self) -> Result<Option<Versioned<T>>> {
         let name = self.name.clone()?;
-        let found = self.locks.at_home(self.locks.shelf()?.load(name.clone())).await?;
+        let shelf = self.locks.shelf()?;
+        let found = self.locks.at_home(|| shelf.load(name.clone())).await?;
         found.map(|record| decode(&name, &record)).transpose()
     }
 
@@ -233,7 +234,8 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
         store.value = value.map(|value| encode(&name, value)).transpose()?;
         store.ttl = self.ttl;
         store.bound_to = self.lease.clone().transpose()?;
-        let stored = self.locks.at_home(self.locks.shelf()?.store(store)).await?;
+        let shelf = self.locks.shelf()?;
+        let stored = self.locks.at_home(|| shelf.store(store)).await?;
         Ok(match stored {
             Ok(version) => Ok(version),
             Err(found) => Err(found.map(|record| decode(&name, &record)).transpose()?),
@@ -250,7 +252,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
             Clock::System.sleep_until(until).await;
             Ok(())
         };
-        self.locks.at_home(Box::pin(rest)).await
+        self.locks.at_home(|| Box::pin(rest)).await
     }
 
     fn outrun(&self) -> Error {

@@ -74,7 +74,7 @@ impl<T: Serialize + DeserializeOwned + Send> Records<T> {
         let (mut all, mut page) = (Vec::new(), Page::default());
         loop {
             let shelf = self.locks.shelf()?;
-            let found = self.locks.at_home(shelf.list(self.scope(depth), page)).await?;
+            let found = self.locks.at_home(|| shelf.list(self.scope(depth), page)).await?;
             for (name, record) in &found.records {
                 all.push((name.clone(), decode(name, record)?));
             }
@@ -126,7 +126,8 @@ impl<T> fmt::Debug for Watch<T> {
 
 impl<T: DeserializeOwned> Watch<T> {
     pub(crate) async fn start(locks: &Locks, scope: Scope) -> Result<Self> {
-        let watching = locks.at_home(locks.shelf()?.watch(scope)).await?;
+        let shelf = locks.shelf()?;
+        let watching = locks.at_home(|| shelf.watch(scope)).await?;
         let (forward, events) = mpsc::channel(AHEAD);
         locks.spawn(pass_on(watching, forward));
         Ok(Self { events, _locks: locks.clone(), kind: PhantomData })

@@ -114,7 +114,7 @@ impl Segment {
         let (ours, shared) = (Arc::clone(&stock), Arc::clone(&rate));
         let mut supply = Supply::new(locks.core(), name.clone(), scale, pace, ours, shared);
         let first = async move { supply.fill().await.map(|()| supply) };
-        locks.spawn(locks.at_home(Box::pin(first)).await?.run());
+        locks.spawn(locks.at_home(|| Box::pin(first)).await?.run());
         Ok(SegmentIds(Arc::new(Inner { stock, scale, rate, name, locks })))
     }
 
@@ -268,7 +268,7 @@ impl SegmentIds {
     /// The generator is closed even if the future is dropped.
     pub async fn close(&self) -> Result<()> {
         match self.0.shut() {
-            Some(rest) => self.0.locks.at_home(Box::pin(rest)).await,
+            Some(rest) => self.0.locks.at_home(|| Box::pin(rest)).await,
             None => Ok(()),
         }
     }

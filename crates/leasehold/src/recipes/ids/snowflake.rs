@@ -166,7 +166,7 @@ impl SnowflakeIds {
         let rest = self.0.shut();
         let Some(lease) = &self.0.lease else { return Ok(()) };
         if let Some(rest) = rest {
-            lease.locks.at_home(Box::pin(rest)).await?;
+            lease.locks.at_home(|| Box::pin(rest)).await?;
         }
         for guard in lease.give_up() {
             guard.release().await?;

@@ -65,10 +65,13 @@ impl Post {
         let mut mark = Mark { name, fence: guard.fence(), version: None, until: 0 };
         let (core, budget) = (Arc::clone(locks.core()), self.budget);
         let until = now + guard.remaining().as_millis() as u64;
-        let taken = locks.at_home(Box::pin(async move {
-            let before = mark.take_over(&core, found, now.saturating_add(budget), until).await?;
-            Ok((mark, before))
-        }));
+        let taken = locks.at_home(|| {
+            Box::pin(async move {
+                let before =
+                    mark.take_over(&core, found, now.saturating_add(budget), until).await?;
+                Ok((mark, before))
+            })
+        });
         let (mark, before) = taken.await?;
         if mark.version.is_none() {
             guard.release().await?;

@@ -264,7 +264,8 @@ impl Once {
 
     pub(super) async fn load(&self, name: &Name) -> Result<Option<Found>> {
         let locks = &self.asker.locks;
-        let record = locks.at_home(locks.shelf()?.load(name.clone())).await?;
+        let shelf = locks.shelf()?;
+        let record = locks.at_home(|| shelf.load(name.clone())).await?;
         record.map(found).transpose()
     }
 

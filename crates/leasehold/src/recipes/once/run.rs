@@ -108,7 +108,8 @@ impl<'a> Run<'a> {
         let mark = self.store_of(&self.entry(State::Started, Vec::new()));
         let store = mark.expecting(seen).lasting();
         let locks = &self.once.asker.locks;
-        locks.at_home(locks.shelf()?.store(store)).await
+        let shelf = locks.shelf()?;
+        locks.at_home(|| shelf.store(store)).await
     }
 
     fn entry(&self, state: State, outcome: Vec<u8>) -> Entry {
