@@ -132,6 +132,23 @@ fn a_failure_leaves_what_an_earlier_request_came_to() -> Tested {
     Ok(())
 }
 
+/// What it covered has come to the end of its time, and the key is free all the same.
+#[test]
+fn a_failure_that_outlives_an_earlier_outcome_gives_its_key_back() -> Tested {
+    let once = Locks::memory().once("pay").on_crash(Crash::Unknown).keep(SECOND);
+    let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds);
+    let click = |seconds| Key::trace("ann", "phone", at(seconds), 60 * SECOND);
+    assert!(!once.blocking_run(click(0), ANY, paid)?.replayed);
+    let failed = once.blocking_run(click(60), ANY, |_| {
+        thread::sleep(SECOND + SECOND / 10);
+        Err::<&str, _>("no money")
+    });
+    assert!(matches!(failed, Err(OnceError::Failed("no money"))), "{failed:?}");
+    let again = once.on_busy(Busy::Refuse).blocking_run(click(60), ANY, paid)?;
+    assert!(!again.replayed, "{again:?}");
+    Ok(())
+}
+
 /// Work that is evicted in the middle, and goes on to its end.
 fn late_run(locks: &Locks, once: &leasehold::once::Once) -> Ran {
     once.blocking_run("k", ANY, |turn| {

@@ -104,7 +104,7 @@ async fn a_release_whose_answer_was_lost_does_not_delete_the_next_ones_row() -> 
         db.with_jobs().await?;
         let addr = db.server.addr();
         let proxy = tokio::task::spawn_blocking(move || FaultProxy::to(addr)).await??;
-        let far = format!("{}?{BARE}&timeout=500ms", db.server.url_via(proxy.addr()));
+        let far = format!("{}?{BARE}&timeout=5s", db.server.url_via(proxy.addr()));
         let (one, two) = (leasehold::open(far).await?, db.open(BARE).await?);
         // What was not prepared would not be sent.
         one.mutex("before").lock().await?.release().await?;

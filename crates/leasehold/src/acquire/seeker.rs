@@ -168,9 +168,9 @@ impl Seeker<'_> {
                 && let Wake::Granted { fence, predecessor } = self.pause(hold, &busy, until).await?
                 && !core.losses.concern(hold.id, hold.confirmed())
                 && hold.handed_over(fence, predecessor)
-                && core.take_on(hold, hold.confirmed())
             {
-                return Ok(Some(tenancy));
+                // Lost in this very moment, it is of no use for another try.
+                return Ok(core.take_on(hold, hold.confirmed()).then_some(tenancy));
             }
             if core.clock.now() >= until {
                 return Err(self.timed_out(busy.holder.as_ref()));

@@ -12,9 +12,11 @@ use crate::claim::{LeaseId, Ticket};
 /// How often a node that did not answer is asked again to let go, and how soon.
 const TRIES: u32 = 5;
 const AGAIN: Duration = Duration::from_secs(1);
-/// How many rounds are remembered: nothing more is asked of the node for the
-/// ticket while there are any, so these were under way at the same time.
+/// How many rounds of a ticket are remembered.
 const MOST: usize = 16;
+/// For how many tickets a node owes something at a time: one that is away for
+/// long is not asked for every release that it misses. The ttl does the rest.
+const TICKETS: usize = 256;
 
 /// What one node owes, by the family of the ticket.
 #[derive(Debug, Default)]
@@ -41,6 +43,9 @@ impl Debts {
     pub(super) fn add(&self, bid: Ticket) -> bool {
         let mut debts = self.debts();
         let first = !debts.contains_key(&family(bid.id));
+        if first && debts.len() >= TICKETS {
+            return false;
+        }
         let debt = debts.entry(family(bid.id)).or_default();
         debt.tries = 0;
         if !debt.bids.iter().any(|owed| owed.bid == bid) {
@@ -112,6 +117,15 @@ mod tests {
         let pauses: Vec<_> = std::iter::from_fn(|| debts.pause(ticket.id)).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16].map(Duration::from_secs));
         assert!(debts.of(ticket.id).is_empty() && debts.debts().is_empty(), "it is given up");
+    }
+
+    #[test]
+    fn a_node_that_is_away_for_long_does_not_owe_everything() {
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let (debts, rounds) = (Debts::default(), Rounds::default());
+        let bid = || rounds.bid(&Ticket::new(name.clone(), Mode::Exclusive));
+        let tasks = (0..10 * TICKETS).filter(|_| debts.add(bid())).count();
+        assert_eq!((tasks, debts.debts().len()), (TICKETS, TICKETS));
     }
 
     #[test]

@@ -121,7 +121,8 @@ async fn fill(table: &Arc<Table>) -> Result<Vec<Trust>> {
         return Ok(trusts);
     }
     close(table).await;
-    Err(table.too_few(trusts.len(), u64::MAX, &errors))
+    let refusal = Table::refusal(&errors).cloned();
+    Err(refusal.unwrap_or_else(|| table.too_few(trusts.len(), u64::MAX, &errors)))
 }
 
 async fn next(

@@ -211,6 +211,10 @@ impl Round {
         let table = &self.inner.table;
         let answered = self.votes.len() + self.busy.len();
         if answered < table.majority() {
+            // Whatever was taken is given back: it is as if nobody had been asked.
+            if let Some(refusal) = Table::refusal(&self.errors) {
+                return Outcome::Failed(refusal.clone());
+            }
             return Outcome::Failed(table.too_few(answered, self.heard, &self.errors));
         }
         let refused = |error: &Error| error.kind() == ErrorKind::Invalid;

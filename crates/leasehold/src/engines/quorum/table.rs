@@ -96,12 +96,16 @@ impl Table {
         }
     }
 
+    /// What a node has refused, and not for being away.
+    pub(super) fn refusal(errors: &[Error]) -> Option<&Error> {
+        errors.iter().find(|error| error.kind() != ErrorKind::Unavailable)
+    }
+
     /// The error of a request that too few nodes have given an answer to that
     /// counts; `heard` are those that gave any, a bit for each.
     pub(super) fn too_few(&self, counted: usize, heard: u64, errors: &[Error]) -> Error {
         let (size, needed) = (self.size(), self.majority());
-        let severe = errors.iter().find(|error| error.kind() != ErrorKind::Unavailable);
-        if let Some(error) = severe {
+        if let Some(error) = Self::refusal(errors) {
             let refused = |error: &Error| error.outcome() == Outcome::NotApplied;
             // Those that have not refused it may have done it.
             let by_all = (errors.len() == size && errors.iter().all(refused))

@@ -176,17 +176,22 @@ impl Count {
         while let Some((node, answer)) = answers.next().await {
             self.take(node, answer);
         }
-        if gone.contains(&true) {
+        let seen = std::mem::take(&mut self.seen);
+        let missing = |(_, place, there): &&(usize, usize, bool)| !there && !gone[*place];
+        for (node, place, _) in seen.iter().filter(missing) {
+            if self.verdict(*place) == Some(true)
+                && let Ok(node) = self.inner.table.seats[*node].node()
+            {
+                self.bring(&*node, *place).await;
+            }
+        }
+        let left: Vec<_> = seen.iter().filter(|(_, place, there)| *there && gone[*place]).collect();
+        if !left.is_empty() {
             told(&self.inner, self.dues.iter().map(|due| due.patience).max()).await;
         }
-        for (node, place, there) in std::mem::take(&mut self.seen) {
-            let Ok(node) = self.inner.table.seats[node].node() else { continue };
-            if gone[place] {
-                if there {
-                    let _ = node.unlock(self.dues[place].refresh.ticket.clone()).await;
-                }
-            } else if self.verdict(place) == Some(true) && !there {
-                self.bring(&*node, place).await;
+        for (node, place, _) in left {
+            if let Ok(node) = self.inner.table.seats[*node].node() {
+                let _ = node.unlock(self.dues[*place].refresh.ticket.clone()).await;
             }
         }
     }

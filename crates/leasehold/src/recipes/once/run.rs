@@ -209,14 +209,16 @@ impl<'a> Run<'a> {
     /// Takes the mark back together with the lease, and leaves what it had covered.
     async fn unmark(&mut self, found: Option<Found>) -> Result<()> {
         let Some(guard) = self.guard.take() else { return Ok(()) };
-        let store = match found {
-            None => Store::delete(self.call.name.clone()),
-            Some(Found { entry, .. }) => {
-                let left = Duration::from_millis(entry.until.saturating_sub(self.once.now()));
-                self.store_for(&entry, left)
-            }
-        };
+        let store = found.and_then(|found| self.give_back(&found.entry));
+        let store = store.unwrap_or_else(|| Store::delete(self.call.name.clone()));
         guard.release_storing(&store).await.map(drop)
+    }
+
+    /// An entry for the rest of its time, if there is any left.
+    fn give_back(&self, entry: &Entry) -> Option<Store> {
+        let left = Duration::from_millis(entry.until.saturating_sub(self.once.now()));
+        let store = self.store_for(entry, left);
+        store.ttl.is_some_and(|left| !left.is_zero()).then_some(store)
     }
 }
 

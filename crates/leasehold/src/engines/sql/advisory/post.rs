@@ -51,7 +51,15 @@ impl Post {
     /// One statement. A connection that has died, or does not answer in time, is
     /// given up with all that it holds: nobody could say what became of it.
     pub(super) async fn run(&self, sql: &str, values: Vec<Value>) -> Result<Reply> {
-        let mut conn = self.conn.lock().await;
+        self.run_on(&mut *self.conn.lock().await, sql, values).await
+    }
+
+    async fn run_on(
+        &self,
+        conn: &mut Option<Dedicated>,
+        sql: &str,
+        values: Vec<Value>,
+    ) -> Result<Reply> {
         conn.take_if(|_| self.is_over());
         let live = conn.as_mut().ok_or_else(gone)?;
         let answer = tokio::select! {
@@ -70,8 +78,12 @@ impl Post {
     pub(super) async fn spare(&self, how: &Spare, ttl: Duration) -> Result<Duration> {
         let wanted = ttl.as_secs().saturating_add(MARGIN).min(how.longest);
         if self.spared.load(Ordering::Relaxed) < wanted {
-            self.run(&(how.text)(wanted), Vec::new()).await?;
-            self.spared.fetch_max(wanted, Ordering::Relaxed);
+            let mut conn = self.conn.lock().await;
+            // Another may have asked for more meanwhile, and that stays.
+            if self.spared.load(Ordering::Relaxed) < wanted {
+                self.run_on(&mut conn, &(how.text)(wanted), Vec::new()).await?;
+                self.spared.store(wanted, Ordering::Relaxed);
+            }
         }
         Ok(ttl.min(Duration::from_secs(how.longest - MARGIN)))
     }

@@ -78,29 +78,50 @@ async fn a_server_waits_for_a_silent_client_for_longer_than_its_guards_believe()
     for server in Server::each() {
         let inner = advisory(&server).await;
         let (_, post) = held(&inner, "n").await;
-        let known = match inner.link.dialect() {
-            Dialect::Postgres => {
-                "SELECT least(current_setting('tcp_keepalives_idle')::int8 + \
-                 current_setting('tcp_keepalives_interval')::int8 * \
-                 current_setting('tcp_keepalives_count')::int8, \
-                 (SELECT setting::int8 / 1000 FROM pg_settings WHERE name = 'tcp_user_timeout'))"
-            }
-            Dialect::Mysql => "SELECT CAST(@@session.wait_timeout AS SIGNED)",
-        };
-        let waits = post.run(known, Vec::new()).await.unwrap().rows[0].int(0).unwrap();
+        let waits = patience(&inner, &post).await;
         let fine = TTL.as_secs() + 1..TTL.as_secs() * 2;
-        assert!(fine.contains(&waits.unsigned_abs()), "{:?}: {waits} s", inner.link.dialect());
+        assert!(fine.contains(&waits), "{:?}: {waits} s", inner.link.dialect());
     }
+}
+
+/// For how many seconds the server waits for the client of a connection.
+async fn patience(inner: &Inner, post: &Post) -> u64 {
+    let known = match inner.link.dialect() {
+        Dialect::Postgres => {
+            "SELECT least(current_setting('tcp_keepalives_idle')::int8 + \
+             current_setting('tcp_keepalives_interval')::int8 * \
+             current_setting('tcp_keepalives_count')::int8, \
+             (SELECT setting::int8 / 1000 FROM pg_settings WHERE name = 'tcp_user_timeout'))"
+        }
+        Dialect::Mysql => "SELECT CAST(@@session.wait_timeout AS SIGNED)",
+    };
+    let waits = post.run(known, Vec::new()).await.unwrap().rows[0].int(0).unwrap();
+    waits.unsigned_abs()
 }
 
 #[tokio::test]
 async fn no_more_is_promised_than_a_server_can_be_made_to_wait() {
-    let server = Server::each().remove(0);
-    let inner = advisory(&server).await;
-    let (_, post) = held(&inner, "n").await;
-    let years = Duration::from_secs(100 * 31_536_000);
-    let kept = post.spare(&inner.texts.spare, years).await.unwrap();
-    assert!(kept < Duration::from_secs(inner.texts.spare.longest), "{kept:?}");
+    for server in Server::each() {
+        let inner = advisory(&server).await;
+        let (_, post) = held(&inner, "n").await;
+        let years = Duration::from_secs(100 * 31_536_000);
+        let kept = post.spare(&inner.texts.spare, years).await.unwrap();
+        assert!(kept < Duration::from_secs(patience(&inner, &post).await), "{kept:?}");
+    }
+}
+
+/// Two leases share a connection, and the shorter asks last.
+#[tokio::test]
+async fn a_server_waits_for_the_longest_of_all_that_share_a_connection() {
+    for server in Server::each() {
+        let inner = advisory(&server).await;
+        let (_, post) = held(&inner, "n").await;
+        let (long, short) = (4 * TTL, 2 * TTL);
+        let spare = &inner.texts.spare;
+        let both = tokio::join!(biased; post.spare(spare, long), post.spare(spare, short));
+        assert_eq!((both.0.unwrap(), both.1.unwrap()), (long, short));
+        assert!(patience(&inner, &post).await > long.as_secs(), "{:?}", inner.link.dialect());
+    }
 }
 
 /// Whoever dials has the place of the shared connection for as long as that takes.
