@@ -156,12 +156,13 @@ impl Bus {
             self.story.tell(|| format!("client {client} {what}: the request is lost"));
             return;
         }
+        let cargo = serve(client, Arc::clone(&ask), show, Some(tell));
+        state.post(at, Message { client, server, what: what.clone(), cargo });
+        // Behind it: the answer that counts is that of the first.
         if again && let Some(by) = state.bites(FaultKind::Echo, client) {
-            let copy = serve(client, Arc::clone(&ask), show, None);
-            state.post(at + by, Message { client, server, what: what.clone(), cargo: copy });
+            let copy = serve(client, ask, show, None);
+            state.post(at + by, Message { client, server, what, cargo: copy });
         }
-        let cargo = serve(client, ask, show, Some(tell));
-        state.post(at, Message { client, server, what, cargo });
         self.posted.notify_one();
     }
 
