@@ -310,6 +310,8 @@ impl Hold {
         }
         if !self.terms.renewed {
             facts.ends = now.after(facts.ttl);
+            // A server may keep a place for longer than was asked.
+            facts.deadline = facts.deadline.min(facts.ends);
         }
         facts.hold(fence, predecessor, now);
         self.tell(&facts);

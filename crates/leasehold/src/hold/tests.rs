@@ -9,9 +9,13 @@ const NO: Duration = Duration::ZERO;
 
 /// A ticket that was asked for, with the clock it runs on.
 fn asked(mode: Mode) -> (Hold, TestClock) {
+    asked_for(mode, true)
+}
+
+fn asked_for(mode: Mode, renewed: bool) -> (Hold, TestClock) {
     let clock = TestClock::new();
     let (ttl, max_hold) = (30 * SECOND, None);
-    let terms = Terms { ttl, lock_delay: NO, renewed: true, max_hold, hold_at_least: NO };
+    let terms = Terms { ttl, lock_delay: NO, renewed, max_hold, hold_at_least: NO };
     let name = Name::new(&Namespace::default(), "n").unwrap();
     (Hold::new(Ticket::new(name, mode), None, terms, clock.clone().into()), clock)
 }
@@ -73,6 +77,15 @@ fn engines_that_draw_no_fences_from_a_counter_say_nothing_of_earlier_places() {
     let (hold, clock) = asked(Mode::Exclusive);
     hold.placed(Place::new(30 * SECOND, clock.now()), NO);
     assert!(hold.handed_over(1, Predecessor::Unknown));
+}
+
+#[test]
+fn a_fixed_lease_that_is_handed_over_runs_for_its_ttl_however_long_its_place_was_kept() {
+    let (hold, clock) = asked_for(Mode::Exclusive, false);
+    hold.placed(Place::new(90 * SECOND, clock.now()), NO);
+    clock.advance(10 * SECOND);
+    assert!(hold.handed_over(8, Predecessor::Released));
+    assert_eq!(hold.remaining(), 30 * SECOND);
 }
 
 #[test]
