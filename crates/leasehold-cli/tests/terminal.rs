@@ -4,7 +4,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::util::{TestCommand, World, eventually, state_of};
+use crate::util::{TestCommand, World, eventually, is_in_front, state_of};
 
 /// `leasehold ARGS` on a terminal; `ARGS` as a shell reads them.
 pub(crate) fn on_terminal(world: &World, args: &str) -> TestCommand {
@@ -86,7 +86,8 @@ fn an_interrupt_at_the_keyboard_reaches_the_command() {
     let run = on_terminal(&world, trap);
     let (run, keyboard) = run.with_keyboard();
     let run = run.start();
-    world.pid_in("pid");
+    let child = world.pid_in("pid");
+    eventually("it is in the foreground", || is_in_front(child));
     keyboard.type_in("\x03");
     let outcome = run.wait().expect_code(3);
     assert!(outcome.out.contains("heard"), "{outcome:?}");
@@ -104,6 +105,8 @@ fn a_suspended_job_comes_back_with_fg() {
     let job = "sh -c 'echo $$ >pid; read line; echo got $line >line'";
     keyboard.type_in(&format!("{binary} run x --ttl 1h -- {job}\n"));
     let child = world.pid_in("pid");
+    // It runs before it has the terminal, and the key is for who has it.
+    eventually("it is in the foreground", || is_in_front(child));
     keyboard.type_in("\x1a");
     eventually("the shell has it", || shell.out().contains("Stopped"));
     assert_eq!(state_of(child), Some('T'));

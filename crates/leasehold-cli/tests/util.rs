@@ -271,6 +271,14 @@ pub(crate) fn guardian_of(child: i32) -> i32 {
     stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap()
 }
 
+/// Whether the group of a process is in the foreground of its terminal.
+pub(crate) fn is_in_front(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    // State, parent, group, session, terminal, group in its foreground.
+    rest.get(2).is_some_and(|group| rest.get(5) == Some(group))
+}
+
 /// The state letter of `ps`.
 pub(crate) fn state_of(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
