@@ -222,7 +222,6 @@ fn ask_at(addr: SocketAddr, words: &[&str]) -> ::redis::RedisResult<String> {
     Ok(match answer {
         ::redis::Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         ::redis::Value::SimpleString(text) => text,
-        ::redis::Value::Int(number) => number.to_string(),
         other => format!("{other:?}"),
     })
 }

@@ -370,9 +370,11 @@ impl Plan {
                 contains(reply, b"\"health\":\"true\"")
             }),
             // It says so only while it serves: with a leader, if it is one of several.
+            // The port for clients may be another, and come later.
             Kind::Zookeeper => {
-                let addr = loopback(zookeeper::clear(ports, &self.extras));
-                ask(addr, b"srvr", |reply| contains(reply, b"Mode: "))
+                let clear = loopback(zookeeper::clear(ports, &self.extras));
+                let serves = ask(clear, b"srvr", |reply| contains(reply, b"Mode: "));
+                serves.and_then(|serves| TcpStream::connect(addr).map(|_| serves))
             }
         };
         answer.unwrap_or(false)

@@ -102,7 +102,8 @@ impl Deployment {
     pub(super) fn hang_up(&mut self) -> Checked<u64> {
         let server = any(self.servers())?;
         let ended = ["normal", "pubsub"].map(|kind| ask(server, &["CLIENT", "KILL", "TYPE", kind]));
-        ended.into_iter().map(|count| Ok(count?.parse::<u64>()?)).sum()
+        let number = |text: String| text.trim_matches(|it: char| !it.is_ascii_digit()).parse();
+        ended.into_iter().map(|count| Ok(number(count?)?)).sum()
     }
 
     /// One server answers nothing for this long, where no way leads there.
