@@ -102,8 +102,13 @@ impl Deployment {
     pub(super) fn hang_up(&mut self) -> Checked<u64> {
         let server = any(self.servers())?;
         let ended = ["normal", "pubsub"].map(|kind| ask(server, &["CLIENT", "KILL", "TYPE", kind]));
-        let number = |text: String| text.trim_matches(|it: char| !it.is_ascii_digit()).parse();
-        ended.into_iter().map(|count| Ok(number(count?)?)).sum()
+        let mut all = 0;
+        for count in ended {
+            // It says `int(3)`.
+            let count = count?;
+            all += count.trim_matches(|it: char| !it.is_ascii_digit()).parse::<u64>()?;
+        }
+        Ok(all)
     }
 
     /// One server answers nothing for this long, where no way leads there.
