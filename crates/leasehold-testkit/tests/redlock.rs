@@ -515,7 +515,7 @@ async fn no_extension_is_longer_than_nodes_may_be_trusted_to_remember() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conversion_that_most_nodes_may_have_made_leaves_no_writer() {
     let nodes = Nodes::new(3);
-    let url = nodes.url("quarantine=0s&node_timeout=5s&timeout=5s&retry=none");
+    let url = nodes.url("quarantine=0s&node_timeout=5s&retry=none");
     let locks = leasehold::open(url).await.unwrap();
     let mut guard = locks.rwlock("n").ttl(HOUR).write().await.unwrap();
     // No script may be run there any more.
