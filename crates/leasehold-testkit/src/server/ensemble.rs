@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::member::Member;
-use super::{ATTEMPTS, Plan, READY, Server, ServerError, TICK, free_ports};
+use super::{Plan, READY, Server, ServerError, TICK, free_ports, several};
 
 /// How long they may take to agree.
 const AGREE: Duration = Duration::from_secs(60);
@@ -41,15 +41,7 @@ impl Ensemble {
     ///
     /// When they do not start, or do not agree on a leader.
     pub fn start(plan: &Plan, count: usize) -> Result<Self, ServerError> {
-        let mut attempt = Self::attempt(plan, count);
-        for _ in 1..ATTEMPTS {
-            if attempt.is_ok() {
-                break;
-            }
-            // Somebody may have taken one of the ports.
-            attempt = Self::attempt(plan, count);
-        }
-        attempt
+        several(|| Self::attempt(plan, count))
     }
 
     fn attempt(plan: &Plan, count: usize) -> Result<Self, ServerError> {

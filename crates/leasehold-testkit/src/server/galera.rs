@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Instant;
 
-use super::{ATTEMPTS, Plan, READY, Server, ServerError, TICK, free_ports};
+use super::{Plan, READY, Server, ServerError, TICK, free_ports, several};
 
 /// Where the package puts what makes a cluster of them.
 const PROVIDER: &str = "/usr/lib/galera/libgalera_smm.so";
@@ -25,15 +25,7 @@ impl Galera {
     ///
     /// When a server does not start, or the second does not get in.
     pub fn start() -> Result<Self, ServerError> {
-        let mut attempt = Self::attempt();
-        for _ in 1..ATTEMPTS {
-            if attempt.is_ok() {
-                break;
-            }
-            // Somebody may have taken one of the ports.
-            attempt = Self::attempt();
-        }
-        attempt
+        several(Self::attempt)
     }
 
     fn attempt() -> Result<Self, ServerError> {

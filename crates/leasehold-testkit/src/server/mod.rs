@@ -55,6 +55,18 @@ const ATTEMPTS: u32 = 5;
 /// How much of the log an error shows.
 const TAIL_LINES: usize = 25;
 
+/// Starts what takes several ports at once; somebody may have taken one of them.
+fn several<T>(start: impl Fn() -> Result<T, ServerError>) -> Result<T, ServerError> {
+    let mut attempt = start();
+    for _ in 1..ATTEMPTS {
+        if attempt.is_ok() {
+            break;
+        }
+        attempt = start();
+    }
+    attempt
+}
+
 /// Why a server could not be used. The text says what to do next.
 #[derive(Debug)]
 pub struct ServerError(String);

@@ -187,7 +187,8 @@ impl Count {
         }
         let left: Vec<_> = seen.iter().filter(|(_, place, there)| *there && gone[*place]).collect();
         if !left.is_empty() {
-            told(&self.inner, self.dues.iter().map(|due| due.patience).max()).await;
+            let patience = self.dues.iter().map(|due| due.patience).max();
+            told(&self.inner, patience.unwrap_or_default()).await;
         }
         for (node, place, _) in left {
             if let Ok(node) = self.inner.table.seats[*node].node() {
@@ -293,9 +294,8 @@ pub(super) async fn confirm(inner: &Arc<Inner>, refresh: &Refresh) -> Result<Kep
 }
 
 /// Until a holder has been told what was answered just before.
-async fn told(inner: &Inner, patience: Option<Duration>) {
-    let pause = patience.unwrap_or_default();
-    inner.table.clock.sleep_until(inner.table.clock.now().after(pause)).await;
+async fn told(inner: &Inner, patience: Duration) {
+    inner.table.clock.sleep_until(inner.table.clock.now().after(patience)).await;
 }
 
 /// Ends what most nodes have lost and nobody believes in, and removes it from the
@@ -310,7 +310,7 @@ pub(super) async fn let_go(inner: &Arc<Inner>, id: LeaseId) {
 /// The same for one whose holder still has to be told.
 fn let_go_later(inner: Arc<Inner>, id: LeaseId, ttl: Duration) {
     Handle::current().spawn(async move {
-        told(&inner, Some(inner.table.patience(ttl))).await;
+        told(&inner, inner.table.patience(ttl)).await;
         let_go(&inner, id).await;
     });
 }

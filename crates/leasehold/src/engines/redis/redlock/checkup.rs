@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::redis::{Value, cmd};
 
-use super::Link;
+use super::{Link, age_after};
 use crate::engine::{Finding, Severity};
 use crate::engines::redis::checkup::field;
 use crate::error::Result;
@@ -71,11 +71,11 @@ fn persistence(durable: bool) -> Option<Finding> {
 }
 
 fn age(info: &str, quarantine: Duration, durable: bool) -> Option<Finding> {
-    let age = Duration::from_secs(field(info, "uptime_in_seconds")?.parse().ok()?);
-    (age < quarantine && !durable).then(|| {
+    let age: u64 = field(info, "uptime_in_seconds")?.parse().ok()?;
+    (age < age_after(quarantine) && !durable).then(|| {
         Finding::new(
             Severity::Note,
-            format!("it started {age:?} ago and does not vote yet"),
+            format!("it started {age}s ago and does not vote yet"),
             format!("wait until {quarantine:?} have passed since its start"),
         )
     })
