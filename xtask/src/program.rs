@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::cargo;
 
@@ -27,6 +28,17 @@ pub(crate) struct Program {
 pub(crate) struct Ran {
     pub(crate) name: String,
     pub(crate) output: Output,
+    pub(crate) took: Duration,
+}
+
+impl Ran {
+    /// Runs it to its end; what it complains of is shown at once.
+    pub(crate) fn of(name: &str, command: &mut Command) -> Result<Self, String> {
+        let begun = Instant::now();
+        let output = command.stderr(Stdio::inherit()).output();
+        let output = output.map_err(|why| format!("{name} cannot be run: {why}"))?;
+        Ok(Self { name: name.to_owned(), output, took: begun.elapsed() })
+    }
 }
 
 /// Builds the tests of the whole workspace, with every feature.
@@ -85,11 +97,9 @@ impl Program {
     fn run(&self, prepare: impl Fn(&mut Command)) -> Result<Ran, String> {
         println!("running {}", self.name());
         let mut command = Command::new(&self.file);
-        command.current_dir(&self.package).stderr(Stdio::inherit());
+        command.current_dir(&self.package);
         prepare(&mut command);
-        let output =
-            command.output().map_err(|why| format!("{} cannot be run: {why}", self.name()))?;
-        Ok(Ran { name: self.name().to_owned(), output })
+        Ran::of(self.name(), &mut command)
     }
 }
 

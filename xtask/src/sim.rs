@@ -1,7 +1,7 @@
 //! `cargo xtask sim`: the simulator, which is built in its own way.
 
 use std::ffi::OsString;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::program::Ran;
 use crate::{Done, cargo, root};
@@ -22,16 +22,10 @@ pub(crate) fn run(args: &[String]) -> Done {
 
 /// Its own tests, then a fixed budget of schedules.
 pub(crate) fn test() -> Result<[Ran; 2], String> {
-    let tests = simulated(&["test", "--quiet", "--profile", "sim", "--no-fail-fast"]);
+    let mut tests = simulated(&["test", "--quiet", "--profile", "sim", "--no-fail-fast"]);
     let mut campaign = simulated(&["run", "--quiet", "--profile", "sim"]);
     campaign.args(["--", "--seconds", SECONDS]);
-    Ok([finish("tests of the simulator", tests)?, finish("simulator", campaign)?])
-}
-
-fn finish(name: &str, mut command: Command) -> Result<Ran, String> {
-    let output = command.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("cargo cannot be run: {error}"))?;
-    Ok(Ran { name: name.to_owned(), output })
+    Ok([Ran::of("tests of the simulator", &mut tests)?, Ran::of("simulator", &mut campaign)?])
 }
 
 /// Cargo for the simulator: everything is compiled with its seams, in a folder

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: the tests, with one plain line at the end.
 
 use std::fmt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 
 use crate::program::{self, Ran};
@@ -9,6 +9,8 @@ use crate::{Done, cargo, need, sim};
 
 /// Every engine whose tests can be chosen.
 const ENGINES: [&str; 7] = ["memory", "sqlite", "postgres", "mysql", "redis", "etcd", "zookeeper"];
+/// How many lines of a failure are told again at the end.
+const FEW: usize = 4;
 /// How the choice reaches the tests; the testkit reads it.
 const VARIABLE: &str = "LEASEHOLD_TEST_ENGINES";
 
@@ -16,6 +18,8 @@ pub(crate) fn run(args: &[String]) -> Done {
     let (tally, verdict) = execute(&engines(args)?)?;
     if let Err(why) = &verdict {
         println!("{why}");
+        // Again, because thousands of lines may lie between.
+        tally.failures.iter().for_each(|failure| println!("failed: {failure}"));
     }
     // The last line of all output, whatever the verdict.
     println!("{tally}");
@@ -70,9 +74,7 @@ fn run_tests(engines: &[String]) -> Result<(Tally, bool), String> {
     let mut documented = cargo();
     documented.args(["test", "--workspace", "--all-features", "--no-fail-fast", "--doc"]);
     prepare(&mut documented);
-    let output = documented.stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("cargo cannot be run: {error}"))?;
-    show(&Ran { name: "examples of the documentation".into(), output }, &counted);
+    show(&Ran::of("examples of the documentation", &mut documented)?, &counted);
     if engines.is_empty() {
         sim::test()?.iter().for_each(|ran| show(ran, &counted));
     }
@@ -82,18 +84,21 @@ fn run_tests(engines: &[String]) -> Result<(Tally, bool), String> {
 /// Shows what one program said in one piece, and counts it.
 fn show(ran: &Ran, counted: &Mutex<(Tally, bool)>) {
     let Ok(mut counted) = counted.lock() else { return };
-    println!("\n{}:", ran.name);
+    println!("\n{} ({} s):", ran.name, ran.took.as_secs());
     let mut own = Tally::default();
     // Tests may print what is not text; every line is shown as well as can be.
-    for line in String::from_utf8_lossy(&ran.output.stdout).lines() {
+    let said = String::from_utf8_lossy(&ran.output.stdout);
+    for line in said.lines() {
         println!("{line}");
         own.count(line);
     }
+    own.failures = failures(&ran.name, &said);
     let succeeded = ran.output.status.success();
     if !succeeded && own.failed == 0 {
         println!("{} died: {}", ran.name, ran.output.status);
+        own.failures.push(format!("{} died: {}", ran.name, ran.output.status));
     }
-    counted.0.add(&own);
+    counted.0.add(own);
     counted.1 &= succeeded;
 }
 
@@ -104,12 +109,29 @@ fn verdict(tally: &mut Tally, succeeded: bool) -> Result<(), &'static str> {
         return Err("cargo failed outside of a test (it did not compile, or a test program died)");
     }
     if tally.failed > 0 {
-        return Err("some tests failed; their names are above");
+        return Err("some tests failed; what they said is above");
     }
     if tally.passed == 0 {
         return Err("no test ran, which proves nothing");
     }
     Ok(())
+}
+
+/// Each test that failed, with the first lines of what it said.
+fn failures(program: &str, said: &str) -> Vec<String> {
+    let mut lines = said.lines();
+    let mut all = Vec::new();
+    while let Some(line) = lines.next() {
+        let Some(heading) = line.strip_prefix("---- ").and_then(|it| it.strip_suffix(" ----"))
+        else {
+            continue;
+        };
+        let test = heading.strip_suffix(" stdout").unwrap_or(heading);
+        let text = lines.clone().filter(|line| !line.is_empty()).take(FEW);
+        let text: String = text.map(|line| format!("\n    {line}")).collect();
+        all.push(format!("{program}: {test}{text}"));
+    }
+    all
 }
 
 /// How many tests ended how.
@@ -118,13 +140,16 @@ pub(crate) struct Tally {
     passed: u64,
     failed: u64,
     skipped: u64,
+    /// What is to be said of those that failed.
+    failures: Vec<String>,
 }
 
 impl Tally {
-    const fn add(&mut self, other: &Self) {
+    fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.failures.extend(other.failures);
     }
 
     /// Adds a line like `test result: ok. 3 passed; 0 failed; 1 ignored; ...`,
@@ -146,14 +171,14 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { passed, failed, skipped } = self;
+        let Self { passed, failed, skipped, .. } = self;
         write!(f, "{passed} passed, {failed} failed, {skipped} skipped")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, engines, verdict};
+    use super::{Tally, engines, failures, verdict};
 
     fn tally(lines: &[&str]) -> Tally {
         let mut tally = Tally::default();
@@ -168,8 +193,18 @@ mod tests {
             "test some::test ... ok",
             "test result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
         ]);
-        assert_eq!(tally, Tally { passed: 27, failed: 2, skipped: 1 });
+        assert_eq!(tally, Tally { passed: 27, failed: 2, skipped: 1, ..Tally::default() });
         assert_eq!(tally.to_string(), "27 passed, 2 failed, 1 skipped");
+    }
+
+    #[test]
+    fn failures_of_both_harnesses_are_told_again() {
+        let mimic = "failures:\n\n---- redis::once::again ----\ntwo were granted\n\n";
+        assert_eq!(failures("a", mimic), ["a: redis::once::again\n    two were granted"]);
+        let quiet = "---- tests::again stdout ----\n\nthread 'tests::again' panicked at x.rs:1\n";
+        let told = failures("b", quiet);
+        assert_eq!(told, ["b: tests::again\n    thread 'tests::again' panicked at x.rs:1"]);
+        assert!(failures("c", "test again ... ok").is_empty());
     }
 
     #[test]
@@ -182,7 +217,7 @@ mod tests {
     #[test]
     fn a_run_is_good_only_if_something_passed_and_nothing_failed() {
         assert!(verdict(&mut Tally { passed: 1, ..Tally::default() }, true).is_ok());
-        assert!(verdict(&mut Tally { passed: 1, failed: 1, skipped: 0 }, false).is_err());
+        assert!(verdict(&mut Tally { passed: 1, failed: 1, ..Tally::default() }, false).is_err());
         assert!(verdict(&mut Tally::default(), true).is_err());
         assert!(verdict(&mut Tally { skipped: 9, ..Tally::default() }, true).is_err());
     }

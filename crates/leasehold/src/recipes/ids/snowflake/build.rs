@@ -17,6 +17,8 @@ use crate::recipes::ids::worker::{Claimed, Mark, Post};
 const BUDGET: Duration = Duration::from_secs(1);
 /// How long a number stays taken after the death of its holder.
 const TTL: Duration = Duration::from_secs(60);
+/// How many numbers one looks at, at least, before none is free.
+const LOOKS: u32 = 64;
 const YEAR: u64 = 365 * 24 * 60 * 60 * 1000;
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
@@ -216,8 +218,8 @@ impl Snowflake {
     async fn claim(&self, post: &Post, count: u32, key: Option<&str>) -> Result<Vec<Held>> {
         let mut held = Vec::new();
         let mut ahead = 0;
-        // Twice: numbers that come and go can be missed by one who walks past.
-        for machine in probes(self.layout.machines(), key, 2) {
+        let machines = self.layout.machines();
+        for machine in probes(machines, key, rounds(machines)) {
             if held.len() == count as usize {
                 break;
             }
@@ -338,6 +340,12 @@ struct Held {
     before: u64,
 }
 
+/// How often one walks past all numbers before none is free: those that come and
+/// go can be missed by a walker, each time, the more easily the fewer there are.
+fn rounds(count: u32) -> u32 {
+    if count == 1 { 1 } else { (LOOKS / count).max(2) }
+}
+
 /// All numbers below `count`, a power of two, in an order of their own, so many
 /// times.
 fn probes(count: u32, key: Option<&str>, rounds: u32) -> impl Iterator<Item = u32> {
@@ -366,6 +374,8 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, (0..1024).collect::<Vec<_>>());
         assert_eq!(probes(1, None, 2).collect::<Vec<_>>(), [0, 0]);
+        // A single number is free or not; of few, one can be missed again and again.
+        assert_eq!([1, 2, 4, 64, 1024].map(rounds), [1, 32, 16, 2, 2]);
     }
 
     #[test]
