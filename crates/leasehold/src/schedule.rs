@@ -10,8 +10,8 @@ use crate::claim::LeaseId;
 use crate::clock::Moment;
 use crate::hold::{Agenda, Hold};
 
-/// Renewals of one ttl fall on this many points of a renewal interval, so that
-/// many holds share a request.
+/// Renewals fall on this many points of a renewal interval, or up to twice as
+/// many, so that many holds share a request.
 const POINTS: u32 = 16;
 
 #[derive(Debug)]
@@ -79,8 +79,11 @@ impl Schedule {
         self.alarm.notify_one();
     }
 
+    /// The point before `at`. What a store confirms of one ttl differs by a little
+    /// from lease to lease, so points are a power of two apart: all share them.
     fn on_point(&self, at: Moment, interval: Duration) -> Moment {
         let step = u64::try_from((interval / POINTS).as_nanos()).unwrap_or(u64::MAX).max(1);
+        let step = 1 << step.ilog2();
         let past = (at.nanos().wrapping_sub(self.phase)) % step;
         if at == Moment::NEVER { at } else { at.before(Duration::from_nanos(past)) }
     }
@@ -173,6 +176,16 @@ mod tests {
         assert!(schedule.due(Moment::default()).is_empty());
         schedule.keep_now(&held());
         assert!(alarmed(&schedule), "after a look it plans anew");
+    }
+
+    /// A store that counts by sessions confirms what is left of one.
+    #[test]
+    fn leases_that_are_confirmed_for_about_as_long_are_renewed_together() {
+        let schedule = Schedule::new();
+        let at = Clock::System.now().after(Duration::from_secs(60));
+        let point = |micros| schedule.on_point(at, Duration::from_micros(10_000_000 - micros));
+        assert!((0..20_000).all(|micros| point(micros) == point(0)));
+        assert!(point(0) <= at && at.since(point(0)) <= Duration::from_millis(625));
     }
 
     /// What is granted for less at a time is renewed as often as that needs, and
