@@ -183,7 +183,7 @@ mod tests {
     fn leases_that_are_confirmed_for_about_as_long_are_renewed_together() {
         let schedule = Schedule::new();
         let at = Clock::System.now().after(Duration::from_secs(60));
-        let point = |micros| schedule.on_point(at, Duration::from_micros(10_000_000 - micros));
+        let point = |micros: u64| schedule.on_point(at, Duration::from_micros(10_000_000 - micros));
         assert!((0..20_000).all(|micros| point(micros) == point(0)));
         assert!(point(0) <= at && at.since(point(0)) <= Duration::from_millis(625));
     }
