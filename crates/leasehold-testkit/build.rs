@@ -15,11 +15,11 @@ const FILES: [(&str, Swaps); 8] = [
         &[("std::sync::{Arc", "shuttle::sync::{Arc"), ("tokio::sync::oneshot", "crate::oneshot")],
     ),
     (
-        "parcel.rs",
+        "detached.rs",
         &[
             ("std::sync::{Arc", "shuttle::sync::{Arc"),
             ("std::sync::atomic", "shuttle::sync::atomic"),
-            ("mod staying;", "use crate::home::staying;"),
+            ("mod watchdog;", "use crate::home::watchdog;"),
         ],
     ),
     (
@@ -27,7 +27,7 @@ const FILES: [(&str, Swaps); 8] = [
         &[
             ("std::sync::{Mutex", "shuttle::sync::{Mutex"),
             ("tokio::sync::Notify", "crate::notify::Notify"),
-            ("mod agenda;", r#"mod agenda { include!(concat!(env!("OUT_DIR"), "/agenda.rs")); }"#),
+            ("mod timing;", r#"mod timing { include!(concat!(env!("OUT_DIR"), "/timing.rs")); }"#),
             ("mod facts;", r#"mod facts { include!(concat!(env!("OUT_DIR"), "/facts.rs")); }"#),
             (
                 "Ticket { id: self.id, name: self.name.clone(), mode: self.mode() }",
@@ -36,7 +36,7 @@ const FILES: [(&str, Swaps); 8] = [
         ],
     ),
     ("mutant.rs", &[]),
-    ("hold/agenda.rs", &[]),
+    ("hold/timing.rs", &[]),
     ("hold/facts.rs", &[]),
     (
         "schedule.rs",

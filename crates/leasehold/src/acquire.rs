@@ -1,75 +1,135 @@
 //! From a request to a lease.
+//!
+//! [`acquire`] is the only way in. It [begins](attempt::begin) on the caller's
+//! thread; what comes to no end there goes on as a detached call, in the
+//! [waiting loop](wait::Wait).
 
+mod attempt;
+mod releaser;
 mod request;
-mod seeker;
-mod start;
-mod tenancy;
-mod wish;
+mod wait;
 
 use std::sync::Arc;
 
-use crate::claim::Verdict;
+use crate::claim::{RENEW_FRACTION, Record, Verdict};
 use crate::core::Core;
+use crate::detached::{Detached, Handoff, here};
 use crate::engine::BoxFuture;
 use crate::error::Result;
-use crate::parcel::Parcel;
 
+pub(crate) use releaser::Releaser;
 pub(crate) use request::{Effort, Request};
-pub(crate) use start::{Begun, Start, begin};
-pub(crate) use tenancy::Tenancy;
 
-use seeker::Seeker;
-use wish::Wish;
+use attempt::{Attempt, Begun, UnderWay, begin};
+use wait::Wait;
 
 /// What an engine answers to a claim that has left.
 type Answer = BoxFuture<Result<Verdict>>;
 
+/// What a request comes to.
+#[derive(Debug)]
+pub(crate) enum Sought<L> {
+    Lease(L),
+    /// No lease: a record that will do, for those who said so.
+    #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "only it says so"))]
+    Record(Record),
+    /// Someone else has it.
+    Busy,
+}
+
+impl<L> Sought<L> {
+    pub(crate) fn map<T>(self, lease: impl FnOnce(L) -> T) -> Sought<T> {
+        match self {
+            Self::Lease(it) => Sought::Lease(lease(it)),
+            Self::Record(record) => Sought::Record(record),
+            Self::Busy => Sought::Busy,
+        }
+    }
+}
+
 /// What reaches the user's future.
 #[derive(Debug)]
-pub(crate) enum Delivery {
+enum Delivery {
     /// The end of the request.
-    Done(Result<Option<Tenancy>>),
+    Done(Result<Sought<Releaser>>),
     /// It was granted, but nobody came for it; ask again.
     TakenBack,
 }
 
-/// Carries out a request, from where it has come to, and puts what came of it
-/// into the parcel.
-pub(crate) async fn deliver(
+/// Carries out a request: here as far as it need not wait. `check_home` says
+/// whether there is anyone to leave the rest to.
+pub(crate) async fn acquire(
+    core: &Arc<Core>,
+    request: &Request,
+    check_home: impl FnOnce() -> Result<()>,
+) -> Result<Sought<Releaser>> {
+    let under_way = match here(|cx| begin(core, request, cx)).await {
+        Begun::Done(sought) => return sought,
+        Begun::UnderWay(under_way) => Some(under_way),
+        Begun::NotYet => None,
+    };
+    check_home()?;
+    Box::pin(go_on(core, request, under_way)).await
+}
+
+/// Goes on with a request; asks again if the grant was taken back because nobody
+/// polled for it.
+async fn go_on(
+    core: &Arc<Core>,
+    request: &Request,
+    mut under_way: Option<Box<UnderWay>>,
+) -> Result<Sought<Releaser>> {
+    loop {
+        let (own, again, begun) = (Arc::clone(core), request.clone(), under_way.take());
+        let call = |handoff| deliver(own, again, begun, handoff);
+        match Detached::new(core.home.clone(), call).await {
+            Delivery::Done(sought) => return sought,
+            Delivery::TakenBack if matches!(request.effort, Effort::Try) => {
+                return Ok(Sought::Busy);
+            }
+            Delivery::TakenBack => {}
+        }
+    }
+}
+
+/// Carries out a request, from where it has come to, and hands over what came of
+/// it.
+async fn deliver(
     core: Arc<Core>,
     request: Request,
-    begun: Option<Box<Begun>>,
-    parcel: Arc<Parcel<Delivery>>,
+    begun: Option<Box<UnderWay>>,
+    handoff: Arc<Handoff<Delivery>>,
 ) {
     // The last handle waits for what a dropped future leaves to be done.
-    let _counted = core.errands.begin();
+    let _counted = core.tasks.begin();
     let since = || request.effort.since(&core.clock);
     let (asked, first) = match begun.map(|begun| *begun) {
-        Some(Begun { asked, first }) => (asked, Some(first)),
+        Some(UnderWay { asked, first }) => (asked, Some(first)),
         None => (core.observer.asked(&request.name, request.mode, since), None),
     };
-    let wish = Wish { core: &core, request: &request, asked: &asked };
-    let seeker = Seeker { wish, parcel: &parcel };
-    let mut sought = asked.around(seeker.seek(first)).await;
-    if let (Ok(Some(_)), Err(closed)) = (&sought, core.check_open()) {
+    let attempt = Attempt { core: &core, request: &request, asked: &asked };
+    let wait = Wait { attempt, core: &core, request: &request, handoff: &handoff };
+    let mut sought = asked.around(wait.seek(first)).await;
+    if let (Ok(Sought::Lease(_)), Err(closed)) = (&sought, core.check_open()) {
         sought = Err(closed);
     }
-    let fetched = parcel.is_awaited_here() || !matches!(sought, Ok(Some(_)));
-    parcel.put(Delivery::Done(sought));
-    if fetched {
-        return;
+    let fetched = handoff.is_awaited_here() || !matches!(sought, Ok(Sought::Lease(_)));
+    handoff.put(Delivery::Done(sought));
+    if !fetched {
+        take_back_unfetched(&core, &request, &handoff).await;
     }
-    // A future that is not polled must not keep the name from everyone else.
-    let patience = async {
-        core.clock.sleep_until(core.clock.now().after(request.terms.ttl / 3)).await;
-    };
+}
+
+/// A future that is not polled must not keep the name from everyone else.
+async fn take_back_unfetched(core: &Core, request: &Request, handoff: &Handoff<Delivery>) {
+    let patience = core.clock.now().after(request.terms.ttl / RENEW_FRACTION);
     tokio::select! {
         biased;
-        () = parcel.settled() => {}
-        () = patience => {
-            if let Some(unfetched) = parcel.take_back() {
+        () = handoff.settled() => {}
+        () = core.clock.sleep_until(patience) => {
+            if let Some(unfetched) = handoff.take_back() {
                 drop(unfetched);
-                parcel.put(Delivery::TakenBack);
+                handoff.put(Delivery::TakenBack);
             }
         }
     }

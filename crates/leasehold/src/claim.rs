@@ -23,6 +23,10 @@ pub use record::{Expect, Record, Store, VALUE_MAX};
 pub use verdict::{Busy, Grant, Holder, Place, Predecessor, Verdict, Wake};
 pub use wants::Wants;
 
+/// A lease is renewed when this part of its ttl has gone since it was last
+/// confirmed: two renewals may fail before it ends.
+pub(crate) const RENEW_FRACTION: u32 = 3;
+
 pub(crate) use owner::OwnerId;
 pub(crate) use verdict::rounded;
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::core::Core;
+use crate::detached::run_apart;
 use crate::engine::Engine;
 use crate::engine::profile::Reach;
 use crate::error::Result;
 use crate::home::Home;
 use crate::keeper;
 use crate::layers::guardrail::Guardrail;
-use crate::parcel::run_apart;
 
 /// How long the last handle waits for releases that are on their way.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl Client {
     /// could go on meanwhile.
     fn take_leave(&self) {
         if cfg!(not(leasehold_sim)) {
-            self.core.errands.block_until_done(FAREWELL);
+            self.core.tasks.block_until_done(FAREWELL);
         }
     }
 
@@ -63,12 +63,12 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // In a forked child nobody carries out errands.
+        // In a forked child nobody carries out tasks.
         if self.home.check_pid().is_err() || self.core.is_closed() {
             return;
         }
         self.take_leave();
-        let counted = self.core.errands.begin();
+        let counted = self.core.tasks.begin();
         let closing = self.core.close_engine();
         let task = async move {
             // There is nobody left to tell; what remains ends with its ttl.

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use crate::claim::{Ending, Place, Released, Store};
 use crate::clock::{Clock, Moment};
 use crate::connection::{ConnectionEvents, ConnectionState};
+use crate::detached::{Detached, at_once, here, run_apart};
 use crate::engine::{BoxFuture, Engine, Loss};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
@@ -18,7 +19,6 @@ use crate::home::Handle;
 use crate::losses::Losses;
 use crate::observe::Observer;
 use crate::owners::Owners;
-use crate::parcel::{Errand, at_once, here, run_apart};
 use crate::schedule::Schedule;
 
 /// The pause between two tries to release what could not be released.
@@ -36,7 +36,7 @@ pub(crate) struct Core {
     pub(crate) gate: Gate,
     pub(crate) owners: Owners,
     pub(crate) losses: Losses,
-    pub(crate) errands: Tally,
+    pub(crate) tasks: TaskTracker,
     pub(crate) observer: Observer,
     connection: Mutex<ConnectionState>,
     closed: AtomicBool,
@@ -57,7 +57,7 @@ impl Core {
             gate: Gate::default(),
             owners: Owners::default(),
             losses: Losses::default(),
-            errands: Tally::default(),
+            tasks: TaskTracker::default(),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
             engine_closed: AtomicBool::new(false),
@@ -185,7 +185,7 @@ impl Core {
     }
 
     /// Gives a hold back, and leaves a record if there is one to leave. What has
-    /// to wait is an errand: it is carried out even if this future is dropped.
+    /// to wait is detached: it is carried out even if this future is dropped.
     pub(crate) async fn end_storing(
         self: &Arc<Self>,
         hold: &Arc<Hold>,
@@ -205,7 +205,7 @@ impl Core {
             }
         }
         let rest = Arc::clone(self).rest_of_end(Arc::clone(hold), ending(), under_way);
-        Errand::of(self.home.clone(), rest).await
+        Detached::of(self.home.clone(), rest).await
     }
 
     /// The rest of a release that has to wait, for its turn or for its answer.
@@ -215,7 +215,7 @@ impl Core {
         ending: Ending,
         under_way: Option<BoxFuture<Result<Released>>>,
     ) -> impl Future<Output = Result<Released>> + Send + 'static {
-        let counted = self.errands.begin();
+        let counted = self.tasks.begin();
         async move {
             let _counted = counted;
             let released = match under_way {
@@ -266,14 +266,14 @@ impl Core {
         task: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = Option<T>> + Send + 'static {
         let clock = self.clock.clone();
-        Errand::new(self.home.clone(), move |parcel| async move {
+        Detached::new(self.home.clone(), move |handoff| async move {
             let done = tokio::select! {
                 biased;
                 done = task => Some(done),
                 () = clock.sleep_until(until) => None,
-                () = parcel.abandoned() => None,
+                () = handoff.abandoned() => None,
             };
-            parcel.put(done);
+            handoff.put(done);
         })
     }
 
@@ -316,7 +316,7 @@ impl Core {
     /// Releases until the engine confirms it, or has surely forgotten it.
     fn spawn_release(self: &Arc<Self>, hold: Arc<Hold>, ending: Ending) {
         let core = Arc::clone(self);
-        let counted = self.errands.begin();
+        let counted = self.tasks.begin();
         let task = async move {
             let _counted = counted;
             if core.release(&hold, ending.clone()).await.is_err_and(|error| may_pass(&error)) {
@@ -346,9 +346,9 @@ pub(crate) fn shut_down() -> Error {
     Error::invalid("these locks were shut down; open them anew")
 }
 
-/// How many errands are under way, for those who have to wait for them.
+/// How many tasks are under way, for those who have to wait for them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Count>);
+pub(crate) struct TaskTracker(Arc<Count>);
 
 #[derive(Debug, Default)]
 struct Count {
@@ -359,37 +359,37 @@ struct Count {
 
 #[derive(Debug, Default)]
 struct Open {
-    errands: usize,
+    tasks: usize,
     /// Whether a thread waits for the last one: to wake nobody is not free.
     awaited: bool,
 }
 
-/// One errand under way.
+/// One task under way.
 #[derive(Debug)]
-pub(crate) struct Counted(Tally);
+pub(crate) struct Counted(TaskTracker);
 
-impl Tally {
+impl TaskTracker {
     pub(crate) fn begin(&self) -> Counted {
-        self.open().errands += 1;
+        self.open().tasks += 1;
         Counted(self.clone())
     }
 
-    /// Blocks this thread until no errand is under way, `limit` at most.
+    /// Blocks this thread until no task is under way, `limit` at most.
     pub(crate) fn block_until_done(&self, limit: Duration) -> bool {
         let still = |open: &mut Open| {
-            open.awaited = open.errands > 0;
+            open.awaited = open.tasks > 0;
             open.awaited
         };
         let wait = self.0.blocked.wait_timeout_while(self.open(), limit, still);
-        wait.unwrap_or_else(PoisonError::into_inner).0.errands == 0
+        wait.unwrap_or_else(PoisonError::into_inner).0.tasks == 0
     }
 
-    /// Resolves when no errand is under way.
+    /// Resolves when no task is under way.
     pub(crate) async fn done(&self) {
         loop {
             let mut change = std::pin::pin!(self.0.waiting.notified());
             change.as_mut().enable();
-            if self.open().errands == 0 {
+            if self.open().tasks == 0 {
                 return;
             }
             change.await;
@@ -404,8 +404,8 @@ impl Tally {
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut open = self.0.open();
-        open.errands -= 1;
-        if open.errands > 0 {
+        open.tasks -= 1;
+        if open.tasks > 0 {
             return;
         }
         self.0.0.waiting.notify_waiters();

@@ -21,7 +21,7 @@ pub(crate) struct Gate(Arc<Mutex<NameMap<Line>>>);
 #[derive(Debug, Default)]
 struct Line {
     waiting: VecDeque<oneshot::Sender<Pass>>,
-    /// Who held the name when the asker last looked.
+    /// Who held the name when the one who asks last looked.
     holder: Option<Holder>,
 }
 

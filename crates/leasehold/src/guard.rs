@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::Tenancy;
+use crate::acquire::Releaser;
 #[cfg(any(feature = "once", feature = "ids"))]
 use crate::claim::Record;
 #[cfg(feature = "once")]
@@ -14,6 +14,7 @@ use crate::claim::{Mode, Predecessor, Released, Renewal};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::core::Core;
+use crate::detached::Detached;
 use crate::engine::Loss;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::fence::Sequencer;
@@ -22,7 +23,6 @@ use crate::keeper::{self, settle};
 use crate::layers::guardrail::{check_ttl, no_answer};
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
-use crate::parcel::Errand;
 
 /// A held lease. It is renewed in the background until it is released,
 /// dropped or lost.
@@ -51,14 +51,14 @@ use crate::parcel::Errand;
 #[derive(Debug)]
 pub struct Guard {
     // Dropped first: the lease is on its way back before the client may end.
-    tenancy: Tenancy,
+    releaser: Releaser,
     _client: Arc<Client>,
 }
 
 impl Guard {
-    pub(crate) fn new(tenancy: Tenancy, client: Arc<Client>) -> Self {
-        tenancy.hold.show();
-        Self { tenancy, _client: client }
+    pub(crate) fn new(releaser: Releaser, client: Arc<Client>) -> Self {
+        releaser.hold.show();
+        Self { releaser, _client: client }
     }
 
     /// What is held.
@@ -169,7 +169,7 @@ impl Guard {
         limit: Duration,
         task: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = Option<T>> + Send + 'static {
-        let core = &self.tenancy.core;
+        let core = &self.releaser.core;
         core.until(core.clock.now().after(limit), task)
     }
 
@@ -208,13 +208,13 @@ impl Guard {
     /// A dropped call may or may not have extended the lease.
     pub async fn extend(&self, ttl: Duration) -> Result<()> {
         self.check()?;
-        let core = Arc::clone(&self.tenancy.core);
+        let core = Arc::clone(&self.releaser.core);
         if !mutant::lives(Mutant::ExtendPassesLimits) {
             check_ttl(ttl, core.engine.profile())?;
         }
         let hold = Arc::clone(self.hold());
         let home = core.home.clone();
-        Errand::of(home, async move { extend(&core, &hold, ttl).await }).await
+        Detached::of(home, async move { extend(&core, &hold, ttl).await }).await
     }
 
     /// Turns a write lease into a read lease without letting go; waiting
@@ -233,10 +233,10 @@ impl Guard {
     /// A dropped call may or may not have converted the lease.
     pub async fn convert(&mut self, to: Mode) -> Result<()> {
         self.check()?;
-        let core = Arc::clone(&self.tenancy.core);
+        let core = Arc::clone(&self.releaser.core);
         let hold = Arc::clone(self.hold());
         let home = core.home.clone();
-        Errand::of(home, async move { convert(&core, &hold, to).await }).await
+        Detached::of(home, async move { convert(&core, &hold, to).await }).await
     }
 
     /// Gives the lease back and says what was found. One of several guards of
@@ -251,8 +251,8 @@ impl Guard {
     ///
     /// The lease is given back even if the future is dropped.
     pub async fn release(mut self) -> Result<Released> {
-        self.tenancy.spent = true;
-        self.tenancy.core.end(self.hold()).await
+        self.releaser.released = true;
+        self.releaser.core.end(self.hold()).await
     }
 
     /// Releases, and takes it for an error if there was nothing to release:
@@ -269,27 +269,21 @@ impl Guard {
     /// still ours. One that cannot be reached is tried again in the background.
     #[cfg(feature = "once")]
     pub(crate) async fn release_storing(mut self, store: &Store) -> Result<Released> {
-        self.tenancy.spent = true;
-        self.tenancy.core.end_storing(self.hold(), Some(store)).await
+        self.releaser.released = true;
+        self.releaser.core.end_storing(self.hold(), Some(store)).await
     }
 
     /// Ends the lease as that of a holder who died: its successor is told.
     #[cfg(feature = "once")]
     pub(crate) fn cut_off(mut self) {
-        self.tenancy.spent = true;
-        self.tenancy.core.cut_off(Arc::clone(self.hold()));
+        self.releaser.released = true;
+        self.releaser.core.cut_off(Arc::clone(self.hold()));
     }
 
     /// The record that came with the grant; `None` if it has to be loaded.
     #[cfg(any(feature = "once", feature = "ids"))]
     pub(crate) const fn take_loaded(&mut self) -> Option<Option<Record>> {
-        self.tenancy.loaded.take()
-    }
-
-    /// Whether it brings a record and no lease.
-    #[cfg(feature = "once")]
-    pub(crate) const fn is_spent(&self) -> bool {
-        self.tenancy.spent
+        self.releaser.loaded.take()
     }
 
     /// What the holder of a guard may look at without having it.
@@ -317,7 +311,7 @@ impl Guard {
     }
 
     const fn hold(&self) -> &Arc<Hold> {
-        &self.tenancy.hold
+        &self.releaser.hold
     }
 }
 

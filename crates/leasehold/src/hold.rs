@@ -4,8 +4,8 @@
 //! jeopardy when a renewal stays unanswered and back, and once to its end.
 //! What has ended stays ended, whatever late answers say.
 
-mod agenda;
 mod facts;
+mod timing;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::engine::Loss;
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
-pub(crate) use self::agenda::Agenda;
 use self::facts::{Facts, Phase};
+pub(crate) use self::timing::Timing;
 
 /// How a lease stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Mode, Refresh, Renewal};
+use crate::claim::{Mode, RENEW_FRACTION, Refresh, Renewal};
 use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
@@ -126,7 +126,7 @@ pub(crate) fn settle(core: &Arc<Core>, hold: &Arc<Hold>, answer: Renewal) -> Mom
         // A waiter whose lease or place has changed asks for itself.
         Renewal::Held { .. } | Renewal::Gone => {
             hold.nudge();
-            return core.clock.now().after(hold.ttl() / 3);
+            return core.clock.now().after(hold.ttl() / RENEW_FRACTION);
         }
         Renewal::Unknown(error) => {
             let rest = (hold.ttl() / 12).max(Duration::from_millis(10));

@@ -12,6 +12,7 @@ mod client;
 mod clock;
 mod connection;
 mod core;
+mod detached;
 pub mod engine;
 mod engines;
 mod error;
@@ -35,7 +36,6 @@ mod name;
 mod observe;
 mod open;
 mod owners;
-mod parcel;
 mod recipes;
 mod schedule;
 #[cfg(leasehold_sim)]
@@ -59,7 +59,6 @@ pub use name::{NAME_MAX, NAMESPACE_MAX, Name, Namespace};
 pub use open::staged;
 pub use open::{Opening, open};
 pub use recipes::all::{All, Guards, LockAll};
-pub use recipes::asker::Lock;
 #[cfg(feature = "ids")]
 pub use recipes::ids;
 pub use recipes::mutex::Mutex;
@@ -67,6 +66,7 @@ pub use recipes::mutex::Mutex;
 pub use recipes::record::{Record, Swap, Versioned};
 #[cfg(feature = "records")]
 pub use recipes::records::{Change, Records, Watch};
+pub use recipes::request_builder::Lock;
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;
 

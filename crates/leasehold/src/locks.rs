@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinError;
 
-use crate::acquire::{Begun, Delivery, Effort, Request, Start, Tenancy, begin, deliver};
+use crate::acquire::{self, Request, Sought};
 use crate::claim::Owner;
 use crate::client::Client;
 #[cfg(feature = "once")]
@@ -13,6 +13,9 @@ use crate::clock::Moment;
 use crate::clock::{Clock, TestClock};
 use crate::connection::ConnectionEvents;
 use crate::core::Core;
+#[cfg(feature = "ids")]
+use crate::detached::run_apart;
+use crate::detached::{Detached, at_once, here};
 #[cfg(any(feature = "records", feature = "ids"))]
 use crate::engine::Records;
 use crate::engine::{
@@ -23,9 +26,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Sequencer;
 use crate::guard::Guard;
 use crate::name::{Name, Namespace};
-#[cfg(feature = "ids")]
-use crate::parcel::run_apart;
-use crate::parcel::{Errand, at_once, here};
 
 /// The handle on an engine; cheap to clone, makes everything else.
 ///
@@ -262,7 +262,7 @@ impl Locks {
     /// `TimedOut` if something was still on its way.
     pub async fn shutdown(&self, limit: Duration) -> Result<()> {
         let core = Arc::clone(&self.client.core);
-        Errand::of(core.home.clone(), async move { shut_down(&core, limit).await }).await
+        Detached::of(core.home.clone(), async move { shut_down(&core, limit).await }).await
     }
 
     /// The owner of this handle, or a fresh one with its label: host, process
@@ -296,7 +296,7 @@ impl Locks {
 
     /// The engine's records, if it has them.
     #[cfg(any(feature = "records", feature = "ids"))]
-    pub(crate) fn shelf(&self) -> Result<&dyn Records> {
+    pub(crate) fn record_store(&self) -> Result<&dyn Records> {
         self.client.core.engine.records().ok_or_else(|| {
             let scheme = self.profile().scheme;
             let text = format!("the {scheme} engine keeps no records; use one that does");
@@ -313,7 +313,7 @@ impl Locks {
     /// Runs a task that the end of the client waits for, a second at most.
     #[cfg(feature = "ids")]
     pub(crate) fn finish(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let counted = self.client.core.errands.begin();
+        let counted = self.client.core.tasks.begin();
         let task = async move {
             task.await;
             drop(counted);
@@ -347,35 +347,12 @@ impl Locks {
         self.client.core.until(until, task).await
     }
 
-    /// Carries out a request: here as far as it need not wait.
-    pub(crate) async fn acquire(&self, request: &Request) -> Result<Option<Guard>> {
-        self.client.check()?;
-        let sought = match here(|cx| begin(&self.client.core, request, cx)).await {
-            Start::Done(sought) => sought?,
-            Start::UnderWay(begun) => Box::pin(self.seek(request, Some(begun))).await?,
-            Start::NotYet => Box::pin(self.seek(request, None)).await?,
-        };
-        Ok(sought.map(|tenancy| Guard::new(tenancy, Arc::clone(&self.client))))
-    }
-
-    /// Goes on with a request; asks again if the grant was taken back because
-    /// nobody polled for it.
-    async fn seek(
-        &self,
-        request: &Request,
-        mut begun: Option<Box<Begun>>,
-    ) -> Result<Option<Tenancy>> {
-        self.client.check_home()?;
-        loop {
-            let (core, again, begun) =
-                (Arc::clone(&self.client.core), request.clone(), begun.take());
-            let home = core.home.clone();
-            match Errand::new(home, |parcel| deliver(core, again, begun, parcel)).await {
-                Delivery::Done(sought) => return sought,
-                Delivery::TakenBack if matches!(request.effort, Effort::Try) => return Ok(None),
-                Delivery::TakenBack => {}
-            }
-        }
+    /// Carries out a request.
+    pub(crate) async fn acquire(&self, request: &Request) -> Result<Sought<Guard>> {
+        let client = &self.client;
+        client.check()?;
+        let sought = acquire::acquire(&client.core, request, || client.check_home()).await?;
+        Ok(sought.map(|releaser| Guard::new(releaser, Arc::clone(client))))
     }
 
     /// Runs an engine's future where its runtime is.
@@ -388,7 +365,7 @@ impl Locks {
         let home = &self.client.core.home;
         match here(|cx| at_once(home, cx, ask)).await {
             Ok(done) => done,
-            Err(under_way) => Errand::of(home.clone(), under_way).await,
+            Err(under_way) => Detached::of(home.clone(), under_way).await,
         }
     }
 }
@@ -412,7 +389,7 @@ async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
 /// Closes the engine once nothing is on its way. To close takes its time, and
 /// goes on if nobody waits for it.
 async fn close(core: &Core) -> Result<()> {
-    core.errands.done().await;
+    core.tasks.done().await;
     let died = |died: JoinError| Err(Error::new(ErrorKind::Unexpected, died.to_string()));
     core.home.spawn(core.close_engine()).await.unwrap_or_else(died)
 }

@@ -6,6 +6,7 @@ pub mod staged;
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::detached::Detached;
 use crate::engine::profile::{Promise, Purpose, Reach};
 use crate::engine::{BoxFuture, Engine, Profile};
 use crate::engines::{self, Row};
@@ -14,7 +15,6 @@ use crate::home::Home;
 use crate::layers::retry::{Retry, Retrying};
 use crate::locks::Locks;
 use crate::observe;
-use crate::parcel::Errand;
 use crate::url::Url;
 
 /// Opens the engine that `url` names.
@@ -123,5 +123,5 @@ fn layered(engine: Arc<dyn Engine>, retry: Retry) -> Arc<dyn Engine> {
 
 /// Engines keep connections and tasks, and these belong on home.
 async fn open_at_home(home: &Home, row: &'static Row, url: Url) -> Result<Arc<dyn Engine>> {
-    Errand::of(home.handle().clone(), async move { (row.open)(url).await }).await
+    Detached::of(home.handle().clone(), async move { (row.open)(url).await }).await
 }

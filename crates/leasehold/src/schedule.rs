@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::claim::LeaseId;
+use crate::claim::{LeaseId, RENEW_FRACTION};
 use crate::clock::Moment;
-use crate::hold::{Agenda, Hold};
+use crate::hold::{Hold, Timing};
 
 /// Renewals fall on this many points of a renewal interval, or up to twice as
 /// many, so that many holds share a request.
@@ -42,8 +42,8 @@ impl Schedule {
 
     /// Like [`Schedule::keep`], but lets a failed renewal rest until `earliest`.
     pub(crate) fn keep_from(&self, hold: &Arc<Hold>, earliest: Moment) {
-        let Agenda { renew_at, ends_at, ttl } = hold.agenda();
-        self.put(hold, self.on_point(renew_at, ttl / 3).max(earliest).min(ends_at));
+        let Timing { renew_at, ends_at, ttl } = hold.timing();
+        self.put(hold, self.on_point(renew_at, ttl / RENEW_FRACTION).max(earliest).min(ends_at));
     }
 
     /// Looks at `hold` at once: a lease that was handed over has little time

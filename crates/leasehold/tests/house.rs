@@ -13,7 +13,7 @@ const FLOORS: &[&[&str]] = &[
     &["url", "connection"],
     &["fence", "sql"],
     &["engines", "layers"],
-    &["hold", "gate", "parcel"],
+    &["hold", "gate", "detached"],
     &["schedule", "owners", "losses", "observe"],
     &["core"],
     &["keeper", "acquire"],
@@ -22,6 +22,13 @@ const FLOORS: &[&[&str]] = &[
     &["locks"],
     &["recipes", "open"],
     &["blocking"],
+];
+
+/// The same inside of `engines`.
+const ENGINE_FLOORS: &[&[&str]] = &[
+    &["kit"],
+    &["memory", "sqlite", "database", "redis", "consensus"],
+    &["zookeeper", "etcd", "quorum"],
 ];
 
 fn root() -> PathBuf {
@@ -39,32 +46,31 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The room a file belongs to: its first path segment below `src`.
-fn room(file: &Path, src: &Path) -> String {
-    let inside = file.strip_prefix(src).expect("below src");
+/// The room below `folder` that a file belongs to.
+fn room(file: &Path, folder: &Path) -> String {
+    let inside = file.strip_prefix(folder).expect("below the folder");
     let first = inside.components().next().expect("a name").as_os_str().to_string_lossy();
     first.trim_end_matches(".rs").to_owned()
 }
 
-/// Every `crate::room` that a file mentions.
-fn mentioned(text: &str) -> Vec<String> {
-    let rooms = text.split("crate::").skip(1);
+/// Every room below `path` that a file mentions.
+fn mentioned(text: &str, path: &str) -> Vec<String> {
+    let rooms = text.split(path).skip(1);
     let word = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     rooms.map(word).collect()
 }
 
-#[test]
-fn arrows_point_down() {
-    let floors: BTreeMap<&str, usize> = FLOORS
+/// What points up or sideways among the rooms of a folder, or is on no floor.
+fn wrong_arrows(folder: &Path, path: &str, floors: &[&[&str]], apart: &[&str]) -> Vec<String> {
+    let floors: BTreeMap<&str, usize> = floors
         .iter()
         .enumerate()
-        .flat_map(|(n, rooms)| rooms.iter().map(move |r| (*r, n)))
+        .flat_map(|(n, rooms)| rooms.iter().map(move |room| (*room, n)))
         .collect();
-    let src = root().join("crates/leasehold/src");
     let mut wrong = Vec::new();
-    for file in sources(&src) {
-        let from = room(&file, &src);
-        if from == "lib" {
+    for file in sources(folder) {
+        let from = room(&file, folder);
+        if apart.contains(&from.as_str()) {
             continue;
         }
         let Some(floor) = floors.get(from.as_str()) else {
@@ -72,12 +78,28 @@ fn arrows_point_down() {
             continue;
         };
         let text = fs::read_to_string(&file).expect("text");
-        for to in mentioned(&text).into_iter().filter(|to| *to != from) {
+        for to in mentioned(&text, path).into_iter().filter(|to| *to != from) {
             if floors.get(to.as_str()).is_some_and(|other| other >= floor) {
                 wrong.push(format!("{} uses {to}", file.display()));
             }
         }
     }
+    wrong
+}
+
+#[test]
+fn arrows_point_down() {
+    let src = root().join("crates/leasehold/src");
+    let wrong = wrong_arrows(&src, "crate::", FLOORS, &["lib"]);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn arrows_point_down_among_the_engines() {
+    let engines = root().join("crates/leasehold/src/engines");
+    // The table of engines knows all of them.
+    let apart = ["mod", "schema"];
+    let wrong = wrong_arrows(&engines, "crate::engines::", ENGINE_FLOORS, &apart);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
@@ -126,5 +148,16 @@ fn tasks_begin_at_home() {
 fn the_command_uses_the_public_api_alone() {
     let manifest =
         fs::read_to_string(root().join("crates/leasehold-cli/Cargo.toml")).expect("text");
-    assert!(!manifest.contains("rusqlite"), "the command must not know an engine's driver");
+    let drivers =
+        ["rusqlite", "redis", "tokio-postgres", "mysql_async", "tonic", "prost", "tokio-rustls"];
+    for driver in drivers {
+        let known = manifest.lines().any(|line| line.split([' ', '.', '=']).next() == Some(driver));
+        assert!(!known, "the command must not know the driver {driver}");
+    }
+    for file in sources(&root().join("crates/leasehold-cli/src")) {
+        let text = fs::read_to_string(&file).expect("text");
+        let inner = ["leasehold::mutant", "leasehold::sim", "dyn Engine"];
+        let used = inner.iter().find(|path| text.contains(**path));
+        assert!(used.is_none(), "{} uses {used:?}, which no user does", file.display());
+    }
 }

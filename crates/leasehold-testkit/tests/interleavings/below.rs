@@ -1,6 +1,9 @@
 //! What lies below the library's files here: shuttle instead of tokio.
 
 pub(crate) mod claim {
+    /// As the library has it.
+    pub(crate) const RENEW_FRACTION: u32 = 3;
+
     pub(crate) use leasehold::claim::{
         Grant, Holder, LeaseId, Mode, Place, Predecessor, Refresh, Ticket,
     };
@@ -61,22 +64,22 @@ pub(crate) mod home {
     }
 
     /// Tasks that are not at home: here it takes them over at any moment.
-    pub(crate) mod staying {
+    pub(crate) mod watchdog {
         use shuttle::sync::Weak;
 
         use super::Handle;
 
-        pub(crate) trait Stay: Send + Sync {
-            fn leave_for(&self, home: &Handle) -> bool;
+        pub(crate) trait Orphan: Send + Sync {
+            fn adopt(&self, home: &Handle) -> bool;
         }
 
-        pub(crate) struct Seat;
+        pub(crate) struct Watched;
 
-        impl Seat {
-            pub(crate) fn take(task: Weak<dyn Stay>, home: &Handle) -> Self {
+        impl Watched {
+            pub(crate) fn new(task: Weak<dyn Orphan>, home: &Handle) -> Self {
                 home.spawn(Box::pin(async move {
                     shuttle::future::yield_now().await;
-                    while task.upgrade().is_some_and(|task| !task.leave_for(&Handle)) {
+                    while task.upgrade().is_some_and(|task| !task.adopt(&Handle)) {
                         shuttle::future::yield_now().await;
                     }
                 }));

@@ -1,4 +1,4 @@
-//! Gate, parcel, hold and schedule under every order of steps that shuttle
+//! Gate, handoff, hold and schedule under every order of steps that shuttle
 //! tries: the library's own sources (see `build.rs`), with shuttle's mutexes
 //! and tasks below them. A lost wake-up is a deadlock, and shuttle reports it.
 
@@ -19,8 +19,8 @@ mod gate {
     include!(concat!(env!("OUT_DIR"), "/gate.rs"));
 }
 
-mod parcel {
-    include!(concat!(env!("OUT_DIR"), "/parcel.rs"));
+mod detached {
+    include!(concat!(env!("OUT_DIR"), "/detached.rs"));
 }
 
 mod hold {
@@ -45,11 +45,11 @@ use shuttle::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::claim::{Grant, Mode, Ticket};
 use crate::clock::{Clock, Moment};
+use crate::detached::{Detached, Handoff};
 use crate::gate::Gate;
 use crate::hold::{Before, Hold, Terms};
 use crate::home::Handle;
 use crate::name::Name;
-use crate::parcel::{Errand, Parcel};
 use crate::schedule::Schedule;
 
 /// Each test: many schedules at random, then many that favour rare orders.
@@ -139,31 +139,31 @@ enum Delivery {
 }
 
 /// As the library delivers: asks, puts it down, and takes it back at some point.
-async fn deliver(parcel: Arc<Parcel<Delivery>>, released: Arc<AtomicUsize>) {
-    parcel.set_asking(true);
+async fn deliver(handoff: Arc<Handoff<Delivery>>, released: Arc<AtomicUsize>) {
+    handoff.set_asking(true);
     shuttle::future::yield_now().await;
     shuttle::future::yield_now().await;
-    parcel.set_asking(false);
-    let fetched = parcel.is_awaited_here();
-    parcel.put(Delivery::Done(Lease(released)));
+    handoff.set_asking(false);
+    let fetched = handoff.is_awaited_here();
+    handoff.put(Delivery::Done(Lease(released)));
     if fetched {
         return;
     }
     shuttle::future::yield_now().await;
-    if let Some(unfetched) = parcel.take_back() {
+    if let Some(unfetched) = handoff.take_back() {
         drop(unfetched);
-        parcel.put(Delivery::TakenBack);
+        handoff.put(Delivery::TakenBack);
     }
-    parcel.settled().await;
+    handoff.settled().await;
 }
 
 #[test]
-fn a_parcel_reaches_its_taker_or_is_taken_back_and_is_released_once() {
+fn a_result_reaches_its_taker_or_is_taken_back_and_is_released_once() {
     explore(|| {
         let released = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&released);
-        let errand = Errand::new(Handle, |parcel| deliver(parcel, counted));
-        match block_on(errand) {
+        let call = Detached::new(Handle, |handoff| deliver(handoff, counted));
+        match block_on(call) {
             Delivery::Done(lease) => {
                 assert_eq!(released.load(Ordering::SeqCst), 0, "released while it is ours");
                 drop(lease);
@@ -175,14 +175,14 @@ fn a_parcel_reaches_its_taker_or_is_taken_back_and_is_released_once() {
 }
 
 #[test]
-fn a_parcel_whose_taker_leaves_at_any_point_is_released_once() {
+fn a_result_whose_taker_leaves_at_any_point_is_released_once() {
     explore(|| {
         let released = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&released);
-        let mut errand = Box::pin(Errand::new(Handle, |parcel| deliver(parcel, counted)));
+        let mut call = Box::pin(Detached::new(Handle, |handoff| deliver(handoff, counted)));
         let taker = spawn(async move {
             for _ in 0..2 {
-                if let Poll::Ready(delivery) = poll(&mut errand) {
+                if let Poll::Ready(delivery) = poll(&mut call) {
                     return drop(delivery);
                 }
                 shuttle::future::yield_now().await;
@@ -200,25 +200,25 @@ fn a_task_that_nobody_polls_goes_on_at_home() {
     explore(|| {
         let released = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&released);
-        let errand = Errand::of(Handle, async move {
+        let call = Detached::of(Handle, async move {
             shuttle::future::yield_now().await;
             drop(Lease(counted));
         });
-        let mut errand = Box::pin(errand);
-        assert!(poll(&mut errand).is_pending());
+        let mut call = Box::pin(call);
+        assert!(poll(&mut call).is_pending());
         block_on(home::idle());
         assert_eq!(released.load(Ordering::SeqCst), 1);
-        assert!(poll(&mut errand).is_ready());
+        assert!(poll(&mut call).is_ready());
     });
 }
 
 #[test]
 fn whoever_waits_for_the_taker_hears_that_it_left() {
     explore(|| {
-        let errand = Errand::<()>::new(Handle, |parcel| async move { parcel.abandoned().await });
-        let mut errand = Box::pin(errand);
-        assert!(poll(&mut errand).is_pending());
-        drop(errand);
+        let call = Detached::<()>::new(Handle, |handoff| async move { handoff.abandoned().await });
+        let mut call = Box::pin(call);
+        assert!(poll(&mut call).is_pending());
+        drop(call);
         block_on(home::idle());
     });
 }

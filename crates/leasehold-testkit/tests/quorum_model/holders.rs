@@ -13,7 +13,7 @@
 
 use stateright::{HasDiscoveries, Model, Property};
 
-use crate::ballot::{Decision, Tally, Vote, decide, kept};
+use crate::ballot::{Decision, Vote, VoteTally, decide, kept};
 use crate::{MAJORITY, NODES, ORDERS, Set, explore};
 
 const TICKETS: usize = 2;
@@ -243,7 +243,7 @@ impl Rules {
     fn confirm(self, mine: &mut Ticket) -> Option<()> {
         let Phase::Held { left } = mine.phase else { return None };
         let renewal = mine.renewals[usize::from(mine.renewed).checked_sub(1)?];
-        let mut tally = Tally::default();
+        let mut tally = VoteTally::default();
         renewal.said.iter().flatten().for_each(|said| tally.count(said.is_some()));
         if renewal.round != mine.round {
             return None;

@@ -2,7 +2,7 @@
 //! The tests name the faults by these numbers. Files without a folder are
 //! here; `links`, `table` and `strategies/` are the tests beside this one
 //! (`sql_links.rs`, `sql_table.rs`, `sql_strategies/`), `engine/` is
-//! `engines/sql/` of the library.
+//! `engines/database/` and `engines/sqlite/` of the library.
 //!
 //! | | fault | file |
 //! |---|---|---|

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::hold::Standing;
 use crate::name::Name;
 use crate::recipes::all::{self, first};
-use crate::recipes::asker::{Asker, Patience, options};
+use crate::recipes::request_builder::{Patience, RequestBuilder, options};
 
 /// Several mutexes that are taken together; see [`crate::All`].
 ///
@@ -25,7 +25,7 @@ use crate::recipes::asker::{Asker, Patience, options};
 /// ```
 #[derive(Debug)]
 pub struct All<K = Anywhere> {
-    asker: Asker,
+    builder: RequestBuilder,
     names: Result<Vec<Name>>,
     patience: Patience,
     bound: PhantomData<fn() -> K>,
@@ -36,22 +36,22 @@ limit!(All<K>, K);
 
 impl All {
     pub(super) fn new(all: all::All) -> Self {
-        let all::All { asker, names } = all;
-        Self { patience: asker.patience(), asker, names, bound: PhantomData }
+        let all::All { builder, names } = all;
+        Self { patience: builder.patience(), builder, names, bound: PhantomData }
     }
 
     /// Lets a thread take names again while it holds them. Its guards cannot
     /// leave the thread, and each lease ends with the last of them.
     #[must_use]
     pub fn reentrant(self) -> All<ThisThread> {
-        let Self { asker, names, patience, .. } = self;
-        All { asker, names, patience, bound: PhantomData }
+        let Self { builder, names, patience, .. } = self;
+        All { builder, names, patience, bound: PhantomData }
     }
 }
 
 impl<K> Clone for All<K> {
     fn clone(&self) -> Self {
-        Self { asker: self.asker.clone(), names: self.names.clone(), ..*self }
+        Self { builder: self.builder.clone(), names: self.names.clone(), ..*self }
     }
 }
 
@@ -78,7 +78,7 @@ impl<K: Bound> All<K> {
 
     /// What the async recipe is for the thread that asks.
     fn now(&self) -> all::All {
-        all::All { asker: asker_of::<K>(&self.asker), names: self.names.clone() }
+        all::All { builder: asker_of::<K>(&self.builder), names: self.names.clone() }
     }
 }
 

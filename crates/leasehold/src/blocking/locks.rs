@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::fence::Sequencer;
 use crate::name::Name;
 use crate::open::Opening;
-use crate::recipes::asker::Asker;
+use crate::recipes::request_builder::RequestBuilder;
 
 /// Opens the engine that `url` names; see [`crate::open`] for what it may be,
 /// and [`Opening::blocking`] to demand promises of it.
@@ -177,19 +177,19 @@ impl Locks {
     /// A mutex on `name`: one holder at a time.
     #[must_use]
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex::new(Asker::new(&self.0, name.as_ref()))
+        Mutex::new(RequestBuilder::new(&self.0, name.as_ref()))
     }
 
     /// A read-write lock on `name`: many readers or one writer.
     #[must_use]
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
-        RwLock::new(Asker::new(&self.0, name.as_ref()))
+        RwLock::new(RequestBuilder::new(&self.0, name.as_ref()))
     }
 
     /// A semaphore of `permits` on `name`.
     #[must_use]
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
-        Semaphore::new(Asker::new(&self.0, name.as_ref()), permits)
+        Semaphore::new(RequestBuilder::new(&self.0, name.as_ref()), permits)
     }
 
     /// The mutexes of all these names together; a name given twice counts once.

@@ -9,7 +9,7 @@ use super::patience::{attempts, limit, try_now, wait};
 use crate::claim::Mode;
 use crate::engine::Status;
 use crate::error::Result;
-use crate::recipes::asker::{Asker, Patience, options};
+use crate::recipes::request_builder::{Patience, RequestBuilder, options};
 
 /// A lock that one holder at a time can have; see [`crate::Mutex`].
 ///
@@ -23,7 +23,7 @@ use crate::recipes::asker::{Asker, Patience, options};
 /// ```
 #[derive(Debug)]
 pub struct Mutex<K = Anywhere> {
-    asker: Asker,
+    builder: RequestBuilder,
     patience: Patience,
     bound: PhantomData<fn() -> K>,
 }
@@ -33,8 +33,8 @@ limit!(Mutex<K>, K);
 attempts!(Mutex<K>, K);
 
 impl Mutex {
-    pub(super) fn new(asker: Asker) -> Self {
-        Self { patience: asker.patience(), asker, bound: PhantomData }
+    pub(super) fn new(builder: RequestBuilder) -> Self {
+        Self { patience: builder.patience(), builder, bound: PhantomData }
     }
 
     /// Lets a thread take the mutex again while it holds it. Its guards cannot
@@ -49,13 +49,13 @@ impl Mutex {
     /// ```
     #[must_use]
     pub fn reentrant(self) -> Mutex<ThisThread> {
-        Mutex { asker: self.asker, patience: self.patience, bound: PhantomData }
+        Mutex { builder: self.builder, patience: self.patience, bound: PhantomData }
     }
 }
 
 impl<K> Clone for Mutex<K> {
     fn clone(&self) -> Self {
-        Self { asker: self.asker.clone(), ..*self }
+        Self { builder: self.builder.clone(), ..*self }
     }
 }
 
@@ -71,7 +71,7 @@ impl<K: Bound> Mutex<K> {
     ///
     /// The guard's fence is larger than that of every holder before.
     pub fn lock(&self) -> Result<Guard<K>> {
-        wait(&self.asker, self.patience, Mode::Exclusive)
+        wait(&self.builder, self.patience, Mode::Exclusive)
     }
 
     /// Takes the mutex if it is free, and never waits: contention is `None`.
@@ -80,7 +80,7 @@ impl<K: Bound> Mutex<K> {
     ///
     /// Those of [`Mutex::lock`] but `TimedOut`.
     pub fn try_lock(&self) -> Result<Option<Guard<K>>> {
-        try_now(&self.asker, Mode::Exclusive)
+        try_now(&self.builder, Mode::Exclusive)
     }
 
     /// Locks, runs `work`, and releases; see [`Guard::run`].
@@ -99,6 +99,6 @@ impl<K: Bound> Mutex<K> {
     /// `Invalid` for a bad name or inside an async runtime; the engine's error
     /// if it cannot be reached.
     pub fn status(&self) -> Result<Status> {
-        block_on(self.asker.status())
+        block_on(self.builder.status())
     }
 }

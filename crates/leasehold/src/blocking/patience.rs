@@ -6,22 +6,26 @@ use super::call::block_on;
 use super::guard::Guard;
 use crate::claim::Mode;
 use crate::error::Result;
-use crate::recipes::asker::{Asker, Patience};
+use crate::recipes::request_builder::{Patience, RequestBuilder};
 
 /// Who asks when this thread does.
-pub(super) fn asker_of<K: Bound>(asker: &Asker) -> Asker {
-    K::owner().map_or_else(|| asker.clone(), |owner| asker.owned_by(owner))
+pub(super) fn asker_of<K: Bound>(builder: &RequestBuilder) -> RequestBuilder {
+    K::owner().map_or_else(|| builder.clone(), |owner| builder.owned_by(owner))
 }
 
 /// Waits for a lease as the thread or recipe that asks.
-pub(super) fn wait<K: Bound>(asker: &Asker, patience: Patience, mode: Mode) -> Result<Guard<K>> {
-    let lock = asker_of::<K>(asker).lock(mode).with_patience(patience);
+pub(super) fn wait<K: Bound>(
+    builder: &RequestBuilder,
+    patience: Patience,
+    mode: Mode,
+) -> Result<Guard<K>> {
+    let lock = asker_of::<K>(builder).lock(mode).with_patience(patience);
     block_on(lock.into_future()).map(Guard::new)
 }
 
 /// Takes a lease if it is free.
-pub(super) fn try_now<K: Bound>(asker: &Asker, mode: Mode) -> Result<Option<Guard<K>>> {
-    let taken = block_on(asker_of::<K>(asker).try_lock(mode))?;
+pub(super) fn try_now<K: Bound>(builder: &RequestBuilder, mode: Mode) -> Result<Option<Guard<K>>> {
+    let taken = block_on(asker_of::<K>(builder).try_lock(mode))?;
     Ok(taken.map(Guard::new))
 }
 

@@ -9,7 +9,7 @@ use super::patience::{attempts, limit, try_now, wait};
 use crate::claim::Mode;
 use crate::engine::Status;
 use crate::error::Result;
-use crate::recipes::asker::{Asker, Patience, options};
+use crate::recipes::request_builder::{Patience, RequestBuilder, options};
 
 /// A lock that many readers or one writer can have; see [`crate::RwLock`].
 ///
@@ -27,7 +27,7 @@ use crate::recipes::asker::{Asker, Patience, options};
 /// ```
 #[derive(Debug)]
 pub struct RwLock<K = Anywhere> {
-    asker: Asker,
+    builder: RequestBuilder,
     patience: Patience,
     bound: PhantomData<fn() -> K>,
 }
@@ -37,8 +37,8 @@ limit!(RwLock<K>, K);
 attempts!(RwLock<K>, K);
 
 impl RwLock {
-    pub(super) fn new(asker: Asker) -> Self {
-        Self { patience: asker.patience(), asker, bound: PhantomData }
+    pub(super) fn new(builder: RequestBuilder) -> Self {
+        Self { patience: builder.patience(), builder, bound: PhantomData }
     }
 
     /// Lets a thread enter again while it is in: a writer as writer or reader,
@@ -46,13 +46,13 @@ impl RwLock {
     /// ends with the last of them.
     #[must_use]
     pub fn reentrant(self) -> RwLock<ThisThread> {
-        RwLock { asker: self.asker, patience: self.patience, bound: PhantomData }
+        RwLock { builder: self.builder, patience: self.patience, bound: PhantomData }
     }
 }
 
 impl<K> Clone for RwLock<K> {
     fn clone(&self) -> Self {
-        Self { asker: self.asker.clone(), ..*self }
+        Self { builder: self.builder.clone(), ..*self }
     }
 }
 
@@ -65,7 +65,7 @@ impl<K: Bound> RwLock<K> {
     /// name is in use as another kind of lock, or inside an async runtime; the
     /// engine's error if it cannot be reached.
     pub fn read(&self) -> Result<Guard<K>> {
-        wait(&self.asker, self.patience, Mode::Read)
+        wait(&self.builder, self.patience, Mode::Read)
     }
 
     /// Waits until we may write.
@@ -75,7 +75,7 @@ impl<K: Bound> RwLock<K> {
     /// Those of [`RwLock::read`]; `Invalid` too for a thread that may re-enter
     /// and reads: it would wait for itself.
     pub fn write(&self) -> Result<Guard<K>> {
-        wait(&self.asker, self.patience, Mode::Write)
+        wait(&self.builder, self.patience, Mode::Write)
     }
 
     /// Reads if that is possible now, and never waits: contention is `None`.
@@ -84,7 +84,7 @@ impl<K: Bound> RwLock<K> {
     ///
     /// Those of [`RwLock::read`] but `TimedOut`.
     pub fn try_read(&self) -> Result<Option<Guard<K>>> {
-        try_now(&self.asker, Mode::Read)
+        try_now(&self.builder, Mode::Read)
     }
 
     /// Writes if that is possible now, and never waits: contention is `None`.
@@ -93,7 +93,7 @@ impl<K: Bound> RwLock<K> {
     ///
     /// Those of [`RwLock::write`] but `TimedOut`.
     pub fn try_write(&self) -> Result<Option<Guard<K>>> {
-        try_now(&self.asker, Mode::Write)
+        try_now(&self.builder, Mode::Write)
     }
 
     /// Who holds it and who waits.
@@ -103,6 +103,6 @@ impl<K: Bound> RwLock<K> {
     /// `Invalid` for a bad name or inside an async runtime; the engine's error
     /// if it cannot be reached.
     pub fn status(&self) -> Result<Status> {
-        block_on(self.asker.status())
+        block_on(self.builder.status())
     }
 }

@@ -6,7 +6,7 @@ use super::patience::{attempts, limit, try_now, wait};
 use crate::claim::Mode;
 use crate::engine::Status;
 use crate::error::Result;
-use crate::recipes::asker::{Asker, Patience, options};
+use crate::recipes::request_builder::{Patience, RequestBuilder, options};
 
 /// A number of permits that holders share; see [`crate::Semaphore`].
 ///
@@ -22,7 +22,7 @@ use crate::recipes::asker::{Asker, Patience, options};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Semaphore {
-    asker: Asker,
+    builder: RequestBuilder,
     patience: Patience,
     permits: u32,
 }
@@ -32,8 +32,8 @@ limit!(Semaphore);
 attempts!(Semaphore);
 
 impl Semaphore {
-    pub(super) fn new(asker: Asker, permits: u32) -> Self {
-        Self { patience: asker.patience(), asker, permits }
+    pub(super) fn new(builder: RequestBuilder, permits: u32) -> Self {
+        Self { patience: builder.patience(), builder, permits }
     }
 
     /// Waits until `take` permits are ours.
@@ -44,7 +44,7 @@ impl Semaphore {
     /// more permits than there are, if the name is in use otherwise, or inside
     /// an async runtime; the engine's error if it cannot be reached.
     pub fn acquire(&self, take: u32) -> Result<Guard> {
-        wait(&self.asker, self.patience, self.mode(take))
+        wait(&self.builder, self.patience, self.mode(take))
     }
 
     /// Takes `take` permits if they are there, and never waits: contention is
@@ -54,7 +54,7 @@ impl Semaphore {
     ///
     /// Those of [`Semaphore::acquire`] but `TimedOut`.
     pub fn try_acquire(&self, take: u32) -> Result<Option<Guard>> {
-        try_now(&self.asker, self.mode(take))
+        try_now(&self.builder, self.mode(take))
     }
 
     /// Who holds it and who waits.
@@ -64,7 +64,7 @@ impl Semaphore {
     /// `Invalid` for a bad name or inside an async runtime; the engine's error
     /// if it cannot be reached.
     pub fn status(&self) -> Result<Status> {
-        block_on(self.asker.status())
+        block_on(self.builder.status())
     }
 
     const fn mode(&self, take: u32) -> Mode {

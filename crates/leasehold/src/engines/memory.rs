@@ -1,7 +1,7 @@
 //! The memory engine: the pure core under a mutex; the executable
 //! specification of what every other engine does.
 
-mod cabinet;
+mod record_store;
 
 mod records;
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::cabinet::Cabinet;
+use self::record_store::RecordStore;
 use crate::claim::{
     Busy, Claim, Ending, LeaseId, Mode, Predecessor, Refresh, Released, Renewal, Store, Ticket,
     Verdict, Wake, Wants,
@@ -31,25 +31,25 @@ use crate::name::{Name, NameMap};
 /// Locks among the tasks and threads of one process.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    shelf: Arc<Mutex<Shelf>>,
+    state: Arc<Mutex<MemoryState>>,
     clock: Clock,
     bus: Bus,
     profile: Profile,
 }
 
 #[derive(Debug)]
-struct Shelf {
-    names: NameMap<Slot>,
+struct MemoryState {
+    names: NameMap<NameState>,
     /// The names that may be forgotten one day, each at most once.
     idle: VecDeque<(Moment, Name)>,
-    bells: HashMap<LeaseId, Bell>,
-    cabinet: Cabinet,
+    waiters: HashMap<LeaseId, Waiter>,
+    records: RecordStore,
     /// The last fence and the last version: one counter for both.
     fence: u64,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct NameState {
     state: State,
     /// Whether it is in `idle`.
     listed: bool,
@@ -57,7 +57,7 @@ struct Slot {
 
 /// Where a waiter is told of its grant.
 #[derive(Debug, Default)]
-struct Bell {
+struct Waiter {
     rings: Arc<Notify>,
     grant: Option<(u64, Predecessor)>,
 }
@@ -77,42 +77,42 @@ impl Memory {
         profile.keep_closed = true;
         profile.convert = true;
         profile.revocation = true;
-        let shelf = Shelf {
+        let state = MemoryState {
             names: NameMap::default(),
             idle: VecDeque::new(),
-            bells: HashMap::new(),
-            cabinet: Cabinet::default(),
+            waiters: HashMap::new(),
+            records: RecordStore::default(),
             // Fences of an earlier run may be stored in some resource.
             fence: wall_micros(),
         };
-        Self { shelf: Arc::new(Mutex::new(shelf)), clock, bus: Bus::new(), profile }
+        Self { state: Arc::new(Mutex::new(state)), clock, bus: Bus::new(), profile }
     }
 
     /// One step of one name; tells the waiters it concerns.
     fn step(&self, name: &Name, verb: Verb) -> (Answer, Moment) {
         let now = self.clock.now();
-        (self.shelf().step(name, verb, now), now)
+        (self.state().step(name, verb, now), now)
     }
 
     /// Makes a lease end after this span at the latest.
     #[cfg(leasehold_sim)]
     pub(crate) fn shorten(&self, ticket: &Ticket, most: Duration) {
         let ends = self.clock.now().after(most);
-        if let Some(slot) = self.shelf().names.get_mut(&ticket.name) {
+        if let Some(slot) = self.state().names.get_mut(&ticket.name) {
             slot.state.shorten(ticket.id, ends);
         }
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        lock(&self.shelf)
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
+        lock(&self.state)
     }
 }
 
-fn lock(shelf: &Mutex<Shelf>) -> MutexGuard<'_, Shelf> {
-    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<MemoryState>) -> MutexGuard<'_, MemoryState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shelf {
+impl MemoryState {
     fn step(&mut self, name: &Name, verb: Verb, now: Moment) -> Answer {
         self.forget(now);
         let slot = match self.names.get_mut(name) {
@@ -136,19 +136,19 @@ impl Shelf {
     fn follow_up(&mut self, effect: &Effect) {
         match effect {
             Effect::HandedOver { id, fence, predecessor, .. } => {
-                let bell = self.bells.entry(*id).or_default();
-                bell.grant = Some((*fence, *predecessor));
-                bell.rings.notify_one();
+                let waiter = self.waiters.entry(*id).or_default();
+                waiter.grant = Some((*fence, *predecessor));
+                waiter.rings.notify_one();
             }
-            Effect::Ended { id } => self.fence += self.cabinet.unbind(*id),
+            Effect::Ended { id } => self.fence += self.records.unbind(*id),
             Effect::Evicted { .. } => {}
         }
     }
 
     /// Nobody waits for this one any more, and most never did.
     fn unbell(&mut self, id: LeaseId) {
-        if !self.bells.is_empty() {
-            self.bells.remove(&id);
+        if !self.waiters.is_empty() {
+            self.waiters.remove(&id);
         }
     }
 
@@ -170,7 +170,7 @@ impl Shelf {
 
     /// Forgets a few names that have been free for long enough.
     fn forget(&mut self, now: Moment) {
-        self.fence += self.cabinet.lapse(now);
+        self.fence += self.records.lapse(now);
         for _ in 0..2 {
             let Some((at, name)) = self.idle.front().filter(|(at, _)| *at <= now).cloned() else {
                 return;
@@ -214,35 +214,35 @@ impl Engine for Memory {
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
         let Ticket { id, name, .. } = claim.ticket.clone();
-        let (now, mut shelf) = (self.clock.now(), self.shelf());
-        let record = if claim.wants.record() { shelf.record(&name, now).cloned() } else { None };
+        let (now, mut state) = (self.clock.now(), self.state());
+        let record = if claim.wants.record() { state.record(&name, now).cloned() } else { None };
         if let Some(found) = record.as_ref().filter(|_| claim.wants == Wants::RecordOrLease)
-            && !shelf.knows(&name, id)
+            && !state.knows(&name, id)
         {
             return Box::pin(ready(Ok(Verdict::Busy(Busy::found(found.clone())))));
         }
         let verb = Verb::Acquire { claim: Box::new(claim), session: 0 };
-        let verdict = shelf.step(&name, verb, now).into_verdict(now);
-        let mut verdict = verdict.map(|verdict| verdict.above(shelf.fence));
+        let verdict = state.step(&name, verb, now).into_verdict(now);
+        let mut verdict = verdict.map(|verdict| verdict.above(state.fence));
         if let Ok(Verdict::Granted(grant)) = &mut verdict {
             grant.record = record;
         }
         match &verdict {
             Ok(Verdict::Busy(Busy { place: Some(_), .. })) => {
                 // What was handed to an earlier place has ended with it.
-                shelf.bells.entry(id).or_default().grant = None;
+                state.waiters.entry(id).or_default().grant = None;
             }
-            _ => shelf.unbell(id),
+            _ => state.unbell(id),
         }
-        drop(shelf);
+        drop(state);
         Box::pin(ready(verdict))
     }
 
     fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
-        let (shelf, clock) = (Arc::clone(&self.shelf), self.clock.clone());
+        let (state, clock) = (Arc::clone(&self.state), self.clock.clone());
         Box::pin(async move {
             let Some(rings) =
-                lock(&shelf).bells.get(&ticket.id).map(|bell| Arc::clone(&bell.rings))
+                lock(&state).waiters.get(&ticket.id).map(|waiter| Arc::clone(&waiter.rings))
             else {
                 return Ok(Wake::Look);
             };
@@ -251,7 +251,8 @@ impl Engine for Memory {
                 () = rings.notified() => {}
                 () = clock.sleep_until(until) => return Ok(Wake::Look),
             }
-            let grant = lock(&shelf).bells.get_mut(&ticket.id).and_then(|bell| bell.grant.take());
+            let grant =
+                lock(&state).waiters.get_mut(&ticket.id).and_then(|waiter| waiter.grant.take());
             Ok(grant
                 .map_or(Wake::Look, |(fence, predecessor)| Wake::Granted { fence, predecessor }))
         })
@@ -259,24 +260,24 @@ impl Engine for Memory {
 
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
         let now = self.clock.now();
-        let mut shelf = self.shelf();
+        let mut state = self.state();
         let mut renew = |Refresh { ticket, ttl, .. }: Refresh| {
-            let answer = shelf.step(&ticket.name, Verb::Renew { id: ticket.id, ttl }, now);
-            answer.into_renewal(now).above(shelf.fence)
+            let answer = state.step(&ticket.name, Verb::Renew { id: ticket.id, ttl }, now);
+            answer.into_renewal(now).above(state.fence)
         };
         Box::pin(ready(tickets.into_iter().map(&mut renew).collect()))
     }
 
     fn release(&self, ticket: Ticket, mut ending: Ending) -> BoxFuture<Result<Released>> {
-        let (now, mut shelf) = (self.clock.now(), self.shelf());
+        let (now, mut state) = (self.clock.now(), self.state());
         if let Some(store) = &mut ending.store
-            && let Err(error) = shelf.store_at_the_end(&ticket, store, now)
+            && let Err(error) = state.store_at_the_end(&ticket, store, now)
         {
             return Box::pin(ready(Err(error)));
         }
         let verb = Verb::Release { id: ticket.id, ending };
-        let answer = shelf.step(&ticket.name, verb, now);
-        shelf.unbell(ticket.id);
+        let answer = state.step(&ticket.name, verb, now);
+        state.unbell(ticket.id);
         Box::pin(ready(answer.into_released()))
     }
 
@@ -290,22 +291,22 @@ impl Engine for Memory {
     }
 
     fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
-        let found = self.shelf().find(&selector, &page, self.clock.now());
+        let found = self.state().find(&selector, &page, self.clock.now());
         Box::pin(ready(Ok(found)))
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
         let verb = Verb::Evict { target: eviction.target, remark: eviction.remark() };
         let now = self.clock.now();
-        let mut shelf = self.shelf();
-        shelf.step(&eviction.name, Verb::Tick, now);
-        let before = shelf.names.get(&eviction.name).map(|slot| slot.state.clone());
+        let mut state = self.state();
+        state.step(&eviction.name, Verb::Tick, now);
+        let before = state.names.get(&eviction.name).map(|slot| slot.state.clone());
         let before = before.unwrap_or_default();
         let ids = before.targets(eviction.target);
         if !eviction.ask {
-            shelf.step(&eviction.name, verb, now);
+            state.step(&eviction.name, verb, now);
         }
-        drop(shelf);
+        drop(state);
         let leases = ids.iter().filter_map(|id| before.held(*id, now)).collect();
         for id in ids {
             self.bus.publish(&if eviction.ask {
@@ -327,7 +328,7 @@ impl Engine for Memory {
 
     fn close(&self) -> BoxFuture<Result<()>> {
         self.bus.close();
-        self.shelf().cabinet.close();
+        self.state().records.close();
         Box::pin(ready(Ok(())))
     }
 }

@@ -2,28 +2,23 @@
 
 #[cfg(any(feature = "zookeeper", feature = "etcd"))]
 mod consensus;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod database;
 #[cfg(feature = "etcd")]
 mod etcd;
-mod feed;
-#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
-mod health;
-mod lifeline;
+mod kit;
 pub(crate) mod memory;
 #[cfg(feature = "quorum")]
 mod quorum;
 #[cfg(feature = "redis")]
 mod redis;
 mod schema;
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
-mod sql;
-#[cfg(feature = "_server")]
-mod tempo;
-#[cfg(feature = "_server")]
-mod tls;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
-pub use lifeline::lifelines;
+pub use kit::lifeline::lifelines;
 pub use schema::schema;
 
 #[cfg(all(leasehold_sim, feature = "quorum"))]
@@ -225,8 +220,8 @@ fn open_memory(url: Url) -> Opened {
 #[cfg(feature = "sqlite")]
 fn open_sqlite(url: Url) -> Opened {
     Box::pin(async move {
-        let options = sql::sqlite::SqliteOptions::from_url(&url)?;
-        sql::sqlite::open(options, Clock::System).await
+        let options = sqlite::SqliteOptions::from_url(&url)?;
+        sqlite::open(options, Clock::System).await
     })
 }
 
@@ -257,7 +252,7 @@ fn open_quorum(_: Url) -> Opened {
 
 #[cfg(feature = "mysql")]
 fn open_mysql(url: Url) -> Opened {
-    Box::pin(async move { sql::open(&url, Clock::System).await })
+    Box::pin(async move { database::open(&url, Clock::System).await })
 }
 
 #[cfg(not(feature = "mysql"))]
@@ -267,7 +262,7 @@ fn open_mysql(_: Url) -> Opened {
 
 #[cfg(feature = "postgres")]
 fn open_postgres(url: Url) -> Opened {
-    Box::pin(async move { sql::open(&url, Clock::System).await })
+    Box::pin(async move { database::open(&url, Clock::System).await })
 }
 
 #[cfg(not(feature = "postgres"))]

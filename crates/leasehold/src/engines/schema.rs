@@ -16,11 +16,11 @@ pub fn schema(dialect: Dialect, prefix: Option<&str>, schema: Option<&str>) -> R
             Err(Error::invalid("sqlite has a file of its own: no prefix, no schema"))
         }
         #[cfg(feature = "sqlite")]
-        Dialect::Sqlite => Ok(super::sql::sqlite::schema::text()),
+        Dialect::Sqlite => Ok(super::sqlite::schema::text()),
         #[cfg(not(feature = "sqlite"))]
         Dialect::Sqlite => Err(super::not_built("sqlite")),
         #[cfg(any(feature = "postgres", feature = "mysql"))]
-        Dialect::Postgres | Dialect::Mysql => super::sql::schema_text(dialect, prefix, schema),
+        Dialect::Postgres | Dialect::Mysql => super::database::schema_text(dialect, prefix, schema),
         #[cfg(not(any(feature = "postgres", feature = "mysql")))]
         Dialect::Postgres => Err(super::not_built("postgres")),
         #[cfg(not(any(feature = "postgres", feature = "mysql")))]

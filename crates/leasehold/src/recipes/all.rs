@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::asker::{Asker, options};
+use super::request_builder::{RequestBuilder, options};
 use crate::claim::{Mode, Released};
 use crate::clock::Moment;
 use crate::engine::BoxFuture;
@@ -37,7 +37,7 @@ const MOST: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct All {
     /// The options; its own name is not used.
-    pub(crate) asker: Asker,
+    pub(crate) builder: RequestBuilder,
     pub(crate) names: Result<Vec<Name>>,
 }
 
@@ -51,7 +51,7 @@ impl Locks {
     pub fn all<N: AsRef<str>>(&self, names: impl IntoIterator<Item = N>) -> All {
         let names = names.into_iter().map(|name| self.name(name.as_ref()));
         let names = names.collect::<Result<Vec<Name>>>().and_then(in_order);
-        All { asker: Asker::new(self, ""), names }
+        All { builder: RequestBuilder::new(self, ""), names }
     }
 }
 
@@ -79,7 +79,7 @@ impl All {
     ///
     /// Each name has a fence of its own.
     pub fn lock(&self) -> LockAll {
-        LockAll { all: self.clone(), limit: self.asker.locks.own_wait_limit() }
+        LockAll { all: self.clone(), limit: self.builder.locks.own_wait_limit() }
     }
 
     /// Takes all if all are free, and never waits: contention is `None`.
@@ -100,8 +100,8 @@ impl All {
 
     async fn try_each(&self, names: &[Name]) -> Result<Vec<Option<Guard>>> {
         let try_one = |name: &Name| -> BoxFuture<Result<Option<Guard>>> {
-            let asker = self.asker.named(name);
-            Box::pin(async move { asker.try_lock(Mode::Exclusive).await })
+            let builder = self.builder.named(name);
+            Box::pin(async move { builder.try_lock(Mode::Exclusive).await })
         };
         together(names.iter().map(try_one).collect()).await.into_iter().collect()
     }
@@ -113,8 +113,8 @@ impl All {
         // The first that was busy ends the run; what is above it goes back.
         held.extend(tried.into_iter().map_while(|guard| guard));
         let Some(busy) = names.get(held.len()) else { return Ok(()) };
-        let left = until.since(self.asker.locks.clock().now());
-        let lock = self.asker.named(busy).lock(Mode::Exclusive);
+        let left = until.since(self.builder.locks.clock().now());
+        let lock = self.builder.named(busy).lock(Mode::Exclusive);
         let lock = if until == Moment::NEVER { lock } else { lock.within(left) };
         held.push(lock.await?);
         Ok(())
@@ -155,7 +155,7 @@ impl IntoFuture for LockAll {
     type IntoFuture = BoxFuture<Result<Guards>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let now = self.all.asker.locks.clock().now();
+        let now = self.all.builder.locks.clock().now();
         let until = self.limit.map_or(Moment::NEVER, |limit| now.after(limit));
         Box::pin(self.all.lock_until(until))
     }

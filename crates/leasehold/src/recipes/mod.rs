@@ -1,7 +1,6 @@
 //! Thin skins over a lease, written once for all engines.
 
 pub(crate) mod all;
-pub(crate) mod asker;
 #[cfg(feature = "ids")]
 pub mod ids;
 pub(crate) mod mutex;
@@ -11,5 +10,6 @@ pub(crate) mod once;
 pub(crate) mod record;
 #[cfg(feature = "records")]
 pub(crate) mod records;
+pub(crate) mod request_builder;
 pub(crate) mod rwlock;
 pub(crate) mod semaphore;

@@ -1,6 +1,6 @@
 //! The mutex: one holder at a time.
 
-use super::asker::{Asker, Lock, options};
+use super::request_builder::{Lock, RequestBuilder, options};
 use crate::claim::Mode;
 use crate::engine::Status;
 use crate::error::Result;
@@ -31,7 +31,7 @@ use crate::locks::Locks;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Mutex {
-    asker: Asker,
+    builder: RequestBuilder,
 }
 
 options!(Mutex);
@@ -42,7 +42,7 @@ impl Locks {
     /// A name that is not valid is an error of the first call that uses it.
     #[must_use]
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex { asker: Asker::new(self, name.as_ref()) }
+        Mutex { builder: RequestBuilder::new(self, name.as_ref()) }
     }
 }
 
@@ -62,7 +62,7 @@ impl Mutex {
     ///
     /// The guard's fence is larger than that of every holder before.
     pub fn lock(&self) -> Lock {
-        self.asker.lock(Mode::Exclusive)
+        self.builder.lock(Mode::Exclusive)
     }
 
     /// Takes the mutex if it is free, and never waits: contention is `None`.
@@ -80,7 +80,7 @@ impl Mutex {
     ///
     /// As for [`Mutex::lock`].
     pub async fn try_lock(&self) -> Result<Option<Guard>> {
-        self.asker.try_lock(Mode::Exclusive).await
+        self.builder.try_lock(Mode::Exclusive).await
     }
 
     /// Locks, runs `work`, and releases. If the lease is lost meanwhile, the
@@ -116,6 +116,6 @@ impl Mutex {
     ///
     /// `Invalid` for a bad name; the engine's error if it cannot be reached.
     pub async fn status(&self) -> Result<Status> {
-        self.asker.status().await
+        self.builder.status().await
     }
 }

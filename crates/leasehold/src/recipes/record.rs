@@ -131,8 +131,8 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// be reached.
     pub async fn get(&self) -> Result<Option<Versioned<T>>> {
         let name = self.name.clone()?;
-        let shelf = self.locks.shelf()?;
-        let found = self.locks.at_home(|| shelf.load(name.clone())).await?;
+        let record_store = self.locks.record_store()?;
+        let found = self.locks.at_home(|| record_store.load(name.clone())).await?;
         found.map(|record| decode(&name, &record)).transpose()
     }
 
@@ -234,8 +234,8 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
         store.value = value.map(|value| encode(&name, value)).transpose()?;
         store.ttl = self.ttl;
         store.bound_to = self.lease.clone().transpose()?;
-        let shelf = self.locks.shelf()?;
-        let stored = self.locks.at_home(|| shelf.store(store)).await?;
+        let record_store = self.locks.record_store()?;
+        let stored = self.locks.at_home(|| record_store.store(store)).await?;
         Ok(match stored {
             Ok(version) => Ok(version),
             Err(found) => Err(found.map(|record| decode(&name, &record)).transpose()?),

@@ -73,8 +73,8 @@ impl<T: Serialize + DeserializeOwned + Send> Records<T> {
     pub async fn list(&self, depth: usize) -> Result<Vec<(Name, Versioned<T>)>> {
         let (mut all, mut page) = (Vec::new(), Page::default());
         loop {
-            let shelf = self.locks.shelf()?;
-            let found = self.locks.at_home(|| shelf.list(self.scope(depth), page)).await?;
+            let record_store = self.locks.record_store()?;
+            let found = self.locks.at_home(|| record_store.list(self.scope(depth), page)).await?;
             for (name, record) in &found.records {
                 all.push((name.clone(), decode(name, record)?));
             }
@@ -126,8 +126,8 @@ impl<T> fmt::Debug for Watch<T> {
 
 impl<T: DeserializeOwned> Watch<T> {
     pub(crate) async fn start(locks: &Locks, scope: Scope) -> Result<Self> {
-        let shelf = locks.shelf()?;
-        let watching = locks.at_home(|| shelf.watch(scope)).await?;
+        let record_store = locks.record_store()?;
+        let watching = locks.at_home(|| record_store.watch(scope)).await?;
         let (forward, events) = mpsc::channel(AHEAD);
         locks.spawn(pass_on(watching, forward));
         Ok(Self { events, _locks: locks.clone(), kind: PhantomData })

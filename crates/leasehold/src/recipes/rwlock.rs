@@ -1,6 +1,6 @@
 //! The read-write lock: many readers or one writer.
 
-use super::asker::{Asker, Lock, options};
+use super::request_builder::{Lock, RequestBuilder, options};
 use crate::claim::Mode;
 use crate::engine::Status;
 use crate::error::Result;
@@ -35,7 +35,7 @@ use crate::locks::Locks;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RwLock {
-    asker: Asker,
+    builder: RequestBuilder,
 }
 
 options!(RwLock);
@@ -46,7 +46,7 @@ impl Locks {
     /// A name that is not valid is an error of the first call that uses it.
     #[must_use]
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
-        RwLock { asker: Asker::new(self, name.as_ref()) }
+        RwLock { builder: RequestBuilder::new(self, name.as_ref()) }
     }
 }
 
@@ -68,7 +68,7 @@ impl RwLock {
     /// A reader's fence is larger than that of every writer before. A resource
     /// compares it and does not remember it.
     pub fn read(&self) -> Lock {
-        self.asker.lock(Mode::Read)
+        self.builder.lock(Mode::Read)
     }
 
     /// Waits until we may write; errors and cancel safety as for
@@ -78,7 +78,7 @@ impl RwLock {
     ///
     /// The guard's fence is larger than that of every reader and writer before.
     pub fn write(&self) -> Lock {
-        self.asker.lock(Mode::Write)
+        self.builder.lock(Mode::Write)
     }
 
     /// Reads if that is possible now, and never waits: contention is `None`.
@@ -91,7 +91,7 @@ impl RwLock {
     ///
     /// A dropped future leaves nothing behind.
     pub async fn try_read(&self) -> Result<Option<Guard>> {
-        self.asker.try_lock(Mode::Read).await
+        self.builder.try_lock(Mode::Read).await
     }
 
     /// Writes if that is possible now, and never waits: contention is `None`.
@@ -104,7 +104,7 @@ impl RwLock {
     ///
     /// A dropped future leaves nothing behind.
     pub async fn try_write(&self) -> Result<Option<Guard>> {
-        self.asker.try_lock(Mode::Write).await
+        self.builder.try_lock(Mode::Write).await
     }
 
     /// Who holds it and who waits.
@@ -113,6 +113,6 @@ impl RwLock {
     ///
     /// `Invalid` for a bad name; the engine's error if it cannot be reached.
     pub async fn status(&self) -> Result<Status> {
-        self.asker.status().await
+        self.builder.status().await
     }
 }

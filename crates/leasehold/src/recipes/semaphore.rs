@@ -1,6 +1,6 @@
 //! The semaphore: a number of permits.
 
-use super::asker::{Asker, Lock, options};
+use super::request_builder::{Lock, RequestBuilder, options};
 use crate::claim::Mode;
 use crate::engine::Status;
 use crate::error::Result;
@@ -28,7 +28,7 @@ use crate::locks::Locks;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Semaphore {
-    asker: Asker,
+    builder: RequestBuilder,
     permits: u32,
 }
 
@@ -41,7 +41,7 @@ impl Locks {
     /// uses it.
     #[must_use]
     pub fn semaphore(&self, name: impl AsRef<str>, permits: u32) -> Semaphore {
-        Semaphore { asker: Asker::new(self, name.as_ref()), permits }
+        Semaphore { builder: RequestBuilder::new(self, name.as_ref()), permits }
     }
 }
 
@@ -64,7 +64,7 @@ impl Semaphore {
     /// Holders of permits are valid side by side: a resource cannot tell them
     /// apart by their fences, and must not try.
     pub fn acquire(&self, take: u32) -> Lock {
-        self.asker.lock(self.mode(take))
+        self.builder.lock(self.mode(take))
     }
 
     /// Takes `take` permits if they are there, and never waits: contention is
@@ -78,7 +78,7 @@ impl Semaphore {
     ///
     /// A dropped future leaves nothing behind.
     pub async fn try_acquire(&self, take: u32) -> Result<Option<Guard>> {
-        self.asker.try_lock(self.mode(take)).await
+        self.builder.try_lock(self.mode(take)).await
     }
 
     const fn mode(&self, take: u32) -> Mode {
@@ -91,6 +91,6 @@ impl Semaphore {
     ///
     /// `Invalid` for a bad name; the engine's error if it cannot be reached.
     pub async fn status(&self) -> Result<Status> {
-        self.asker.status().await
+        self.builder.status().await
     }
 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Office;
-use super::card::Card;
-use super::desk::{Desk, Stage};
-use super::ensemble::{Ensemble, Entered, Entry, Joined, Line, Newcomer, Part, Value};
-use super::line::{Standing, standing};
-use super::records::Found;
+use super::ConsensusClient;
+use super::ensemble::{
+    Ensemble, Entered, Joined, Newcomer, Queue, QueueEntry, QueuePart, StoredValue,
+};
+use super::leases::{LeaseStage, OwnLease};
+use super::metadata::Metadata;
+use super::queue::{QueueStanding, standing};
+use super::records::FoundRecord;
 use crate::claim::{
     Busy, Claim, Grant, Holder, LeaseId, Mode, Place, Renewal, Stance, Ticket, Verdict, Wants,
 };
@@ -17,28 +19,28 @@ use crate::error::{Error, ErrorKind, Outcome, Result};
 /// How often a claim joins again whose entry somebody removes at once.
 pub(super) const ATTEMPTS: usize = 5;
 
-impl<E: Ensemble> Office<E> {
+impl<E: Ensemble> ConsensusClient<E> {
     pub(super) async fn acquire(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
         let verdict = self.ask(&claim).await;
         // Whatever failed: what it has in line has to be given back.
-        verdict.map_err(|error| match self.desks.get(claim.ticket.id) {
-            Some(desk) if desk.is_doubtful() || desk.all().next().is_some() => error.unknown(),
+        verdict.map_err(|error| match self.leases.get(claim.ticket.id) {
+            Some(lease) if lease.is_doubtful() || lease.all().next().is_some() => error.unknown(),
             _ => error,
         })
     }
 
     async fn ask(self: &Arc<Self>, claim: &Claim) -> Result<Verdict> {
-        let desk = self.desk_for(claim).await?;
-        if desk.ticket.mode != claim.ticket.mode {
-            return Err(other_kind(desk.ticket.mode));
+        let lease = self.desk_for(claim).await?;
+        if lease.ticket.mode != claim.ticket.mode {
+            return Err(other_kind(lease.ticket.mode));
         }
         let unread = |verdict| (verdict, None);
-        let (verdict, read) = match (desk.fence(), self.way(claim.ticket.mode)) {
-            (Some(fence), _) => self.grant(&desk, claim, fence).map(unread)?,
+        let (verdict, read) = match (lease.fence(), self.way(claim.ticket.mode)) {
+            (Some(fence), _) => self.grant(&lease, claim, fence).map(unread)?,
             (None, Mode::Permits { take, of }) => {
-                self.ask_for_permits(claim, desk, take, of).await.map(unread)?
+                self.ask_for_permits(claim, lease, take, of).await.map(unread)?
             }
-            (None, _) => self.ask_in_queue(claim, desk).await?,
+            (None, _) => self.ask_in_queue(claim, lease).await?,
         };
         let verdict = self.with_record(verdict, claim, read).await?;
         Ok(self.as_kept(verdict, claim.ticket.id))
@@ -49,37 +51,37 @@ impl<E: Ensemble> Office<E> {
     /// told of that.
     fn as_kept(&self, mut verdict: Verdict, id: LeaseId) -> Verdict {
         if let Verdict::Granted(grant) = &mut verdict {
-            self.desks.update(id, |desk| {
-                let (ttl, sent_at) = desk.session.known();
+            self.leases.update(id, |lease| {
+                let (ttl, sent_at) = lease.session.known();
                 if sent_at.after(ttl) < grant.sent_at.after(grant.ttl) {
                     (grant.ttl, grant.sent_at) = (ttl, sent_at);
-                    desk.told = sent_at.after(ttl);
+                    lease.told = sent_at.after(ttl);
                 }
             });
         }
         verdict
     }
 
-    /// The desk of a claim. One whose session is over starts anew: its entries
+    /// The lease of a claim. One whose session is over starts anew: its entries
     /// went with the session.
-    async fn desk_for(self: &Arc<Self>, claim: &Claim) -> Result<Desk> {
-        let known = self.desks.get(claim.ticket.id);
-        if let Some(desk) = known.filter(|desk| !desk.session.is_over()) {
-            return Ok(desk);
+    async fn desk_for(self: &Arc<Self>, claim: &Claim) -> Result<OwnLease> {
+        let known = self.leases.get(claim.ticket.id);
+        if let Some(lease) = known.filter(|lease| !lease.session.is_over()) {
+            return Ok(lease);
         }
         let session = self.ensemble.session(claim.ttl, claim.lock_delay).await?;
         self.attend(&session);
-        let desk = Desk::new(claim, session);
-        self.desks.put(desk.clone());
-        Ok(desk)
+        let lease = OwnLease::new(claim, session);
+        self.leases.put(lease.clone());
+        Ok(lease)
     }
 
     /// The verdict, and what was read of the record on the way.
-    async fn ask_in_queue(self: &Arc<Self>, claim: &Claim, mut desk: Desk) -> Result<Asked> {
+    async fn ask_in_queue(self: &Arc<Self>, claim: &Claim, mut lease: OwnLease) -> Result<Asked> {
         let mut wants = claim.wants;
         for _ in 0..ATTEMPTS {
-            let (found, read) = self.see(claim, &mut desk, wants).await?;
-            let Some(mine) = desk.entries.first() else {
+            let (found, read) = self.see(claim, &mut lease, wants).await?;
+            let Some(mine) = lease.entries.first() else {
                 if let Some(verdict) = self.outside(claim, &found, read.flatten(), wants).await? {
                     return Ok((verdict, None));
                 }
@@ -87,12 +89,12 @@ impl<E: Ensemble> Office<E> {
                 continue;
             };
             let verdict = match standing(&found, mine) {
-                Standing::Holds => self.hold(claim, desk).await?,
-                Standing::Behind(ahead) => self.stand(claim, Some(ahead), &found).await?,
-                Standing::OtherKind(mode) => self.refuse(claim, mode).await?,
+                QueueStanding::Holds => self.hold(claim, lease).await?,
+                QueueStanding::Behind(ahead) => self.stand(claim, Some(ahead), &found).await?,
+                QueueStanding::OtherKind(mode) => self.refuse(claim, mode).await?,
                 // Somebody has removed it: to the end of the line.
-                Standing::Absent => {
-                    desk.entries.clear();
+                QueueStanding::Absent => {
+                    lease.entries.clear();
                     continue;
                 }
             };
@@ -105,14 +107,14 @@ impl<E: Ensemble> Office<E> {
     async fn see(
         &self,
         claim: &Claim,
-        desk: &mut Desk,
+        lease: &mut OwnLease,
         wants: Wants,
-    ) -> Result<(Vec<Entry>, Read)> {
-        let line = Line::of(&claim.ticket.name, Part::Queue);
-        if let Some(mine) = desk.entries.first() {
+    ) -> Result<(Vec<QueueEntry>, Read)> {
+        let line = Queue::of(&claim.ticket.name, QueuePart::Queue);
+        if let Some(mine) = lease.entries.first() {
             return Ok((self.ensemble.list(line, Some(mine.clone())).await?, None));
         }
-        let joined = self.join(claim, desk, line, claim.ticket.mode, wants).await?;
+        let joined = self.join(claim, lease, line, claim.ticket.mode, wants).await?;
         Ok((joined.line, joined.value))
     }
 
@@ -122,8 +124,8 @@ impl<E: Ensemble> Office<E> {
     async fn outside(
         &self,
         claim: &Claim,
-        found: &[Entry],
-        value: Option<Value>,
+        found: &[QueueEntry],
+        value: Option<StoredValue>,
         wants: Wants,
     ) -> Result<Option<Verdict>> {
         let instead = value.filter(|_| wants == Wants::RecordOrLease);
@@ -131,13 +133,13 @@ impl<E: Ensemble> Office<E> {
             return self.turned_away(claim, found).await.map(Some);
         }
         let Some(record) = self.living(instead).await? else { return Ok(None) };
-        self.desks.remove(claim.ticket.id);
+        self.leases.remove(claim.ticket.id);
         Ok(Some(Verdict::Busy(Busy::found(record))))
     }
 
     /// Somebody was in line.
-    async fn turned_away(&self, claim: &Claim, found: &[Entry]) -> Result<Verdict> {
-        self.desks.remove(claim.ticket.id);
+    async fn turned_away(&self, claim: &Claim, found: &[QueueEntry]) -> Result<Verdict> {
+        self.leases.remove(claim.ticket.id);
         let other = found.iter().find(|entry| !entry.mode.same_kind(claim.ticket.mode));
         match other {
             Some(other) => Err(other_kind(other.mode)),
@@ -151,34 +153,35 @@ impl<E: Ensemble> Office<E> {
     pub(super) async fn join(
         &self,
         claim: &Claim,
-        desk: &mut Desk,
-        line: Line,
+        lease: &mut OwnLease,
+        line: Queue,
         mode: Mode,
         wants: Wants,
     ) -> Result<Joined> {
         let (id, part) = (claim.ticket.id, line.part);
-        let newcomer = self.newcomer(claim, desk, part, mode, wants);
-        let (card, again) = (newcomer.card.clone(), newcomer.again);
-        if !self.doubt(desk, part, true) {
+        let newcomer = self.newcomer(claim, lease, part, mode, wants);
+        let (metadata, again) = (newcomer.metadata.clone(), newcomer.again);
+        if !self.doubt(lease, part, true) {
             // It went with entries that somebody has removed, and is needed again.
-            self.desks.put(desk.clone());
+            self.leases.put(lease.clone());
         }
-        let mut joined = match self.ensemble.join(Arc::clone(&desk.session), line, newcomer).await {
+        let mut joined = match self.ensemble.join(Arc::clone(&lease.session), line, newcomer).await
+        {
             Ok(Entered(found)) => found.await.map_err(Error::unknown)?,
             Err(error) => {
-                self.doubt(desk, part, again || error.outcome() == Outcome::Unknown);
+                self.doubt(lease, part, again || error.outcome() == Outcome::Unknown);
                 return Err(error);
             }
         };
-        joined.mine.iter_mut().for_each(|entry| entry.card = Some(card.clone()));
+        joined.mine.iter_mut().for_each(|entry| entry.metadata = Some(metadata.clone()));
         match part {
-            Part::Door => desk.door = joined.mine.first().cloned(),
-            Part::Queue | Part::Permits => desk.entries.clone_from(&joined.mine),
+            QueuePart::Door => lease.door = joined.mine.first().cloned(),
+            QueuePart::Queue | QueuePart::Permits => lease.entries.clone_from(&joined.mine),
         }
-        self.desks.update(id, |known| {
-            (known.door, known.entries) = (desk.door.clone(), desk.entries.clone());
+        self.leases.update(id, |known| {
+            (known.door, known.entries) = (lease.door.clone(), lease.entries.clone());
         });
-        self.doubt(desk, part, false);
+        self.doubt(lease, part, false);
         match joined.stranger {
             None => Ok(joined),
             Some(mode) => {
@@ -191,8 +194,8 @@ impl<E: Ensemble> Office<E> {
     fn newcomer(
         &self,
         claim: &Claim,
-        desk: &Desk,
-        part: Part,
+        lease: &OwnLease,
+        part: QueuePart,
         mode: Mode,
         wants: Wants,
     ) -> Newcomer {
@@ -200,49 +203,49 @@ impl<E: Ensemble> Office<E> {
         Newcomer {
             id: claim.ticket.id,
             mode,
-            card: Card::of(claim, self.way(claim.ticket.mode)),
-            only_if_empty: alone && part == Part::Queue,
-            again: desk.doubts.contains(&part),
+            metadata: Metadata::of(claim, self.way(claim.ticket.mode)),
+            only_if_empty: alone && part == QueuePart::Queue,
+            again: lease.doubts.contains(&part),
             wants,
         }
     }
 
-    /// Whether more may be left in a line than is known here; whether the desk is
+    /// Whether more may be left in a line than is known here; whether the lease is
     /// still there.
-    fn doubt(&self, desk: &mut Desk, part: Part, doubtful: bool) -> bool {
-        desk.doubts.retain(|other| *other != part);
-        desk.doubts.extend(doubtful.then_some(part));
-        let noted = |known: &mut Desk| known.doubts.clone_from(&desk.doubts);
-        self.desks.update(desk.ticket.id, noted).is_some()
+    fn doubt(&self, lease: &mut OwnLease, part: QueuePart, doubtful: bool) -> bool {
+        lease.doubts.retain(|other| *other != part);
+        lease.doubts.extend(doubtful.then_some(part));
+        let noted = |known: &mut OwnLease| known.doubts.clone_from(&lease.doubts);
+        self.leases.update(lease.ticket.id, noted).is_some()
     }
 
     /// It is at the front: ours, unless its entries have gone meanwhile.
-    pub(super) async fn hold(self: &Arc<Self>, claim: &Claim, desk: Desk) -> Result<Verdict> {
-        let fence = fence(&desk.entries);
-        if !claim.renewed && self.is_stale(&desk) {
+    pub(super) async fn hold(self: &Arc<Self>, claim: &Claim, lease: OwnLease) -> Result<Verdict> {
+        let fence = fence(&lease.entries);
+        if !claim.renewed && self.is_stale(&lease) {
             // Nobody will renew it, so it starts with all its time.
-            self.ensemble.prove(Arc::clone(&desk.session)).await?;
+            self.ensemble.prove(Arc::clone(&lease.session)).await?;
         }
-        let held = |now: &mut Desk| now.stage = Stage::Held { fence };
-        if self.desks.update(claim.ticket.id, held).is_none() {
+        let held = |now: &mut OwnLease| now.stage = LeaseStage::Held { fence };
+        if self.leases.update(claim.ticket.id, held).is_none() {
             return Err(removed());
         }
-        self.watch_over(&desk, true);
-        if let Some(span) = desk.fixed_for {
+        self.watch_over(&lease, true);
+        if let Some(span) = lease.fixed_for {
             self.end_at(claim.ticket.id, self.clock.now().after(span));
         }
-        self.grant(&desk, claim, fence)
+        self.grant(&lease, claim, fence)
     }
 
     /// A lease, unless its session has ended meanwhile.
-    fn grant(&self, desk: &Desk, claim: &Claim, fence: u64) -> Result<Verdict> {
-        if desk.session.is_over() {
+    fn grant(&self, lease: &OwnLease, claim: &Claim, fence: u64) -> Result<Verdict> {
+        if lease.session.is_over() {
             let text = "the session ended before the lease was told; it is asked for again";
             return Err(Error::new(ErrorKind::Unavailable, text).unknown());
         }
-        let (ttl, sent_at) = desk.session.known();
+        let (ttl, sent_at) = lease.session.known();
         let ttl = ttl.min(claim.ttl);
-        self.desks.update(claim.ticket.id, |desk| desk.told = sent_at.after(ttl));
+        self.leases.update(claim.ticket.id, |lease| lease.told = sent_at.after(ttl));
         Ok(Verdict::Granted(Grant::new(fence, ttl, sent_at)))
     }
 
@@ -251,7 +254,7 @@ impl<E: Ensemble> Office<E> {
         self: &Arc<Self>,
         claim: &Claim,
         ahead: Option<Arc<str>>,
-        line: &[Entry],
+        line: &[QueueEntry],
     ) -> Result<Verdict> {
         let id = claim.ticket.id;
         let mut busy = self.busy(line).await;
@@ -259,36 +262,36 @@ impl<E: Ensemble> Office<E> {
             self.leave(id).await?;
             return Ok(Verdict::Busy(busy));
         }
-        let queued = self.desks.update(id, |desk| {
-            let (ttl, sent_at) = desk.session.known();
-            desk.stage = Stage::Queued { ahead };
-            desk.told = sent_at.after(ttl);
-            (desk.clone(), Place::new(ttl, sent_at))
+        let queued = self.leases.update(id, |lease| {
+            let (ttl, sent_at) = lease.session.known();
+            lease.stage = LeaseStage::Queued { ahead };
+            lease.told = sent_at.after(ttl);
+            (lease.clone(), Place::new(ttl, sent_at))
         });
-        if let Some((desk, place)) = queued {
-            self.watch_over(&desk, false);
+        if let Some((lease, place)) = queued {
+            self.watch_over(&lease, false);
             busy.place = Some(place);
         }
         Ok(Verdict::Busy(busy))
     }
 
     /// Who is in the way. That it cannot be told is no reason to fail.
-    async fn busy(&self, line: &[Entry]) -> Busy {
+    async fn busy(&self, line: &[QueueEntry]) -> Busy {
         let mut busy = Busy::new();
         let Some(first) = line.first() else { return busy };
-        let seen = match (&first.card, first.fence) {
-            (Some(card), Some(fence)) => Some((card.clone(), fence)),
+        let seen = match (&first.metadata, first.fence) {
+            (Some(metadata), Some(fence)) => Some((metadata.clone(), fence)),
             _ => self.look_at(&first.key).await,
         };
-        busy.holder = seen.map(|(card, fence)| {
-            let mut holder = Holder::new(card.label);
+        busy.holder = seen.map(|(metadata, fence)| {
+            let mut holder = Holder::new(metadata.label);
             holder.fence = Some(fence);
             holder
         });
         busy
     }
 
-    async fn look_at(&self, key: &Arc<str>) -> Option<(Card, u64)> {
+    async fn look_at(&self, key: &Arc<str>) -> Option<(Metadata, u64)> {
         let seen = self.ensemble.look(vec![Arc::clone(key)]).await;
         seen.ok().and_then(|mut seen| seen.pop().flatten())
     }
@@ -301,25 +304,25 @@ impl<E: Ensemble> Office<E> {
 
     /// Takes all that a claim has in the store away again.
     pub(super) async fn leave(&self, id: LeaseId) -> Result<()> {
-        if let Some(desk) = self.desks.dismiss(id) {
-            match desk.is_doubtful() {
-                true => self.withdraw(&desk.ticket).await?,
-                false => self.clear(&desk, None).await?,
+        if let Some(lease) = self.leases.dismiss(id) {
+            match lease.is_doubtful() {
+                true => self.withdraw(&lease.ticket).await?,
+                false => self.clear(&lease, None).await?,
             };
-            self.desks.remove(id);
+            self.leases.remove(id);
         }
         Ok(())
     }
 
     pub(super) async fn convert(self: Arc<Self>, ticket: Ticket, to: Mode) -> Result<Renewal> {
-        let Some(desk) = self.desks.get(ticket.id).filter(|desk| desk.fence().is_some()) else {
+        let Some(lease) = self.leases.get(ticket.id).filter(|lease| lease.fence().is_some()) else {
             return Ok(Renewal::Gone);
         };
-        let session = Arc::clone(&desk.session);
-        match (desk.ticket.mode, to) {
+        let session = Arc::clone(&lease.session);
+        match (lease.ticket.mode, to) {
             // To try again would be of no use, however patient its user is.
             _ if session.is_over() => return Ok(Renewal::Gone),
-            (Mode::Write, Mode::Read) if !self.downgrade(desk).await? => return Ok(Renewal::Gone),
+            (Mode::Write, Mode::Read) if !self.downgrade(lease).await? => return Ok(Renewal::Gone),
             (Mode::Write, Mode::Read) => {}
             (held, to) if held == to => {}
             (held, _) => return Answer::OtherKind(held).into_converted(session.proven()),
@@ -330,17 +333,17 @@ impl<E: Ensemble> Office<E> {
 
     /// Makes a writer a reader; whether it is one. Until that is answered it may
     /// have either entry, and that one of them goes means nothing.
-    async fn downgrade(self: &Arc<Self>, mut desk: Desk) -> Result<bool> {
-        let Some(writer) = desk.entries.first().cloned() else { return Ok(false) };
-        let doubtful = desk.is_doubtful();
-        self.doubt(&mut desk, Part::Queue, true);
-        match self.ensemble.downgrade(Arc::clone(&desk.session), writer).await {
-            Ok(Some(reader)) => Ok(self.converted(&mut desk, reader).await),
+    async fn downgrade(self: &Arc<Self>, mut lease: OwnLease) -> Result<bool> {
+        let Some(writer) = lease.entries.first().cloned() else { return Ok(false) };
+        let doubtful = lease.is_doubtful();
+        self.doubt(&mut lease, QueuePart::Queue, true);
+        match self.ensemble.downgrade(Arc::clone(&lease.session), writer).await {
+            Ok(Some(reader)) => Ok(self.converted(&mut lease, reader).await),
             Ok(None) => Ok(false),
             Err(error) => {
                 let unknown = doubtful || error.outcome() == Outcome::Unknown;
-                self.doubt(&mut desk, Part::Queue, unknown);
-                self.watch_over(&desk, false);
+                self.doubt(&mut lease, QueuePart::Queue, unknown);
+                self.watch_over(&lease, false);
                 Err(error)
             }
         }
@@ -348,19 +351,19 @@ impl<E: Ensemble> Office<E> {
 
     /// A lease has become one for reading, perhaps under another key; unless it
     /// was taken away meanwhile.
-    async fn converted(self: &Arc<Self>, desk: &mut Desk, reader: Entry) -> bool {
-        desk.ticket.mode = Mode::Read;
-        desk.former = desk.entries.first().map(|writer| Arc::clone(&writer.key));
-        desk.entries = vec![reader.clone()];
-        self.doubt(desk, Part::Queue, false);
-        let changed = self.desks.update(desk.ticket.id, |known| {
+    async fn converted(self: &Arc<Self>, lease: &mut OwnLease, reader: QueueEntry) -> bool {
+        lease.ticket.mode = Mode::Read;
+        lease.former = lease.entries.first().map(|writer| Arc::clone(&writer.key));
+        lease.entries = vec![reader.clone()];
+        self.doubt(lease, QueuePart::Queue, false);
+        let changed = self.leases.update(lease.ticket.id, |known| {
             known.ticket.mode = Mode::Read;
-            known.former.clone_from(&desk.former);
-            known.entries.clone_from(&desk.entries);
+            known.former.clone_from(&lease.former);
+            known.entries.clone_from(&lease.entries);
         });
         match changed {
-            Some(()) => self.watch_over(desk, true),
-            None => self.see_off(&desk.session, &reader).await,
+            Some(()) => self.watch_over(lease, true),
+            None => self.see_off(&lease.session, &reader).await,
         }
         changed.is_some()
     }
@@ -374,7 +377,7 @@ impl<E: Ensemble> Office<E> {
         if let (Verdict::Granted(grant), true) = (&mut verdict, claim.wants.record()) {
             grant.record = match read {
                 Some(value) => self.living(value).await?,
-                None => self.live(&claim.ticket.name).await?.map(Found::record),
+                None => self.live(&claim.ticket.name).await?.map(FoundRecord::record),
             };
         }
         Ok(verdict)
@@ -382,7 +385,7 @@ impl<E: Ensemble> Office<E> {
 }
 
 /// What was read of a record on the way, if it was.
-type Read = Option<Option<Value>>;
+type Read = Option<Option<StoredValue>>;
 type Asked = (Verdict, Read);
 
 /// Somebody clears the line all the time.
@@ -392,7 +395,7 @@ pub(super) fn removed() -> Error {
 }
 
 /// The number of the last entry is that of the lease.
-pub(super) fn fence(entries: &[Entry]) -> u64 {
+pub(super) fn fence(entries: &[QueueEntry]) -> u64 {
     entries.iter().filter_map(|entry| entry.fence).max().unwrap_or_default()
 }
 

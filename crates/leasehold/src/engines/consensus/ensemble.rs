@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::card::Card;
+use super::metadata::Metadata;
 use super::session::Session;
 use crate::claim::{LeaseId, Mode, Wants};
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
@@ -19,20 +19,20 @@ use crate::name::{Name, Namespace};
 
 /// A line: where the claims on a name stand one behind the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engines) struct Line {
+pub(in crate::engines) struct Queue {
     pub(in crate::engines) name: Name,
-    pub(in crate::engines) part: Part,
+    pub(in crate::engines) part: QueuePart,
 }
 
-impl Line {
-    pub(in crate::engines) fn of(name: &Name, part: Part) -> Self {
+impl Queue {
+    pub(in crate::engines) fn of(name: &Name, part: QueuePart) -> Self {
         Self { name: name.clone(), part }
     }
 }
 
 /// Which of a name's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engines) enum Part {
+pub(in crate::engines) enum QueuePart {
     /// The only one of a mutex or a read-write lock.
     Queue,
     /// Who wants permits: one at a time may ask for them.
@@ -43,7 +43,7 @@ pub(in crate::engines) enum Part {
 
 /// One entry of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engines) struct Entry {
+pub(in crate::engines) struct QueueEntry {
     /// Its whole key in the store.
     pub(in crate::engines) key: Arc<str>,
     /// Its place: whoever has a smaller one came earlier. Two entries have the
@@ -57,16 +57,16 @@ pub(in crate::engines) struct Entry {
     /// the store. Always known of one's own entries; others need a look.
     pub(in crate::engines) fence: Option<u64>,
     /// What it says about itself, where a listing brings that along.
-    pub(in crate::engines) card: Option<Card>,
+    pub(in crate::engines) metadata: Option<Metadata>,
 }
 
 /// Who wants to join a line.
 #[derive(Clone, Debug)]
 pub(in crate::engines) struct Newcomer {
     pub(in crate::engines) id: LeaseId,
-    /// `Permits` in `Part::Permits`; `Exclusive` at the door.
+    /// `Permits` in `QueuePart::Permits`; `Exclusive` at the door.
     pub(in crate::engines) mode: Mode,
-    pub(in crate::engines) card: Card,
+    pub(in crate::engines) metadata: Metadata,
     /// Writes nothing if anybody is in line, where one request can do that.
     pub(in crate::engines) only_if_empty: bool,
     /// An earlier request of this id may have arrived: look for what it left,
@@ -82,15 +82,15 @@ pub(in crate::engines) struct Newcomer {
 pub(in crate::engines) struct Joined {
     /// Its own entries, with their fences: none if it has not joined. One,
     /// except where a store has an entry for each permit.
-    pub(in crate::engines) mine: Vec<Entry>,
+    pub(in crate::engines) mine: Vec<QueueEntry>,
     /// The line in order, own entries included. May leave out whom nobody waits
     /// for: all but the first and the one before ours, if ours is for `Exclusive`
     /// or `Write`.
-    pub(in crate::engines) line: Vec<Entry>,
+    pub(in crate::engines) line: Vec<QueueEntry>,
     /// The name is in use as another kind of lock, which this line cannot show.
     pub(in crate::engines) stranger: Option<Mode>,
     /// The value of the name, if it was read.
-    pub(in crate::engines) value: Option<Option<Value>>,
+    pub(in crate::engines) value: Option<Option<StoredValue>>,
 }
 
 /// Whoever has been answered that it joined, or that it did not: what it found has
@@ -99,7 +99,7 @@ pub(in crate::engines) struct Entered(pub(in crate::engines) BoxFuture<Result<Jo
 
 /// What became of a watched key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engines) enum Change {
+pub(in crate::engines) enum KeyChange {
     /// It is gone.
     Gone,
     /// Somebody wrote this over its value.
@@ -111,33 +111,33 @@ pub(in crate::engines) enum Change {
 /// A key that is there, and the news of its next change. Dropped, it is not
 /// watched any more.
 pub(in crate::engines) struct Watched {
-    /// What is written on it: a card, or a word to its owner.
+    /// What is written on it: a metadata, or a word to its owner.
     pub(in crate::engines) bytes: Vec<u8>,
     /// Resolves once, with the first change after the look.
-    pub(in crate::engines) change: BoxFuture<Change>,
+    pub(in crate::engines) change: BoxFuture<KeyChange>,
 }
 
 /// A line and the news of its next change: somebody joined or left, or the watch
 /// broke.
-pub(in crate::engines) struct WatchedLine {
-    pub(in crate::engines) line: Vec<Entry>,
+pub(in crate::engines) struct WatchedQueue {
+    pub(in crate::engines) line: Vec<QueueEntry>,
     pub(in crate::engines) change: BoxFuture<()>,
 }
 
 /// A step of a change that happens as a whole or not at all.
 #[derive(Clone, Debug)]
-pub(in crate::engines) enum Step {
+pub(in crate::engines) enum TxnStep {
     /// This entry goes; only if it is there, made at this fence.
     Remove { key: Arc<str>, fence: u64 },
-    /// This is written over its card; only if it is there.
+    /// This is written over its metadata; only if it is there.
     Write { key: Arc<str>, fence: u64, bytes: Vec<u8> },
     /// This value is written, whatever was there.
-    Put { name: Name, bytes: Vec<u8>, life: Life },
+    Put { name: Name, bytes: Vec<u8>, life: ValueLife },
 }
 
 /// How long a value stays.
 #[derive(Clone, Debug)]
-pub(in crate::engines) enum Life {
+pub(in crate::engines) enum ValueLife {
     Forever,
     For(Duration),
     /// As long as the value before, which is there.
@@ -149,7 +149,7 @@ pub(in crate::engines) enum Life {
 
 /// A stored value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engines) struct Value {
+pub(in crate::engines) struct StoredValue {
     pub(in crate::engines) bytes: Vec<u8>,
     /// Grows with every change of the store, and is never reused.
     pub(in crate::engines) version: u64,
@@ -167,18 +167,18 @@ pub(in crate::engines) enum If {
 
 /// A change of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engines) enum News {
-    Put(Name, Value),
+pub(in crate::engines) enum ValueNews {
+    Put(Name, StoredValue),
     Gone(Name),
     /// Some were missed.
     Gap,
 }
 
-/// Card and fence of an entry, if it is there.
-pub(in crate::engines) type Look = Option<(Card, u64)>;
+/// Metadata and fence of an entry, if it is there.
+pub(in crate::engines) type Look = Option<(Metadata, u64)>;
 
 /// Some values, and whether there may be more.
-pub(in crate::engines) type Scan = (Vec<(Name, Value)>, bool);
+pub(in crate::engines) type Scan = (Vec<(Name, StoredValue)>, bool);
 
 /// A consensus store.
 ///
@@ -214,17 +214,17 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     fn join(
         &self,
         session: Arc<Session>,
-        line: Line,
+        line: Queue,
         newcomer: Newcomer,
     ) -> BoxFuture<Result<Entered>>;
 
     /// A line in order. With `mine`, as much of it as `join` tells.
-    fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>>;
+    fn list(&self, line: Queue, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>>;
 
     /// The same, and the news of its next change.
-    fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>>;
+    fn watch_line(&self, line: Queue) -> BoxFuture<Result<WatchedQueue>>;
 
-    /// Looks at entries: card and fence of each that is there, in one trip.
+    /// Looks at entries: metadata and fence of each that is there, in one trip.
     fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>>;
 
     /// Whether the entry that was made with this key and fence is there, perhaps
@@ -236,15 +236,19 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
 
     /// Carries out all steps, or none: `None` if a check failed, otherwise the
     /// version that the change has.
-    fn change(&self, steps: Vec<Step>) -> BoxFuture<Result<Option<u64>>>;
+    fn change(&self, steps: Vec<TxnStep>) -> BoxFuture<Result<Option<u64>>>;
 
     /// Makes an entry for writing one for reading, in the same place.
     /// `None` if it is not there any more.
-    fn downgrade(&self, session: Arc<Session>, entry: Entry) -> BoxFuture<Result<Option<Entry>>>;
+    fn downgrade(
+        &self,
+        session: Arc<Session>,
+        entry: QueueEntry,
+    ) -> BoxFuture<Result<Option<QueueEntry>>>;
 
     /// Removes what unanswered requests of this id have left in a line, and sees
     /// to it that none can leave anything later. Whether anything was there.
-    fn withdraw(&self, line: Line, id: LeaseId) -> BoxFuture<Result<bool>>;
+    fn withdraw(&self, line: Queue, id: LeaseId) -> BoxFuture<Result<bool>>;
 
     /// The names of a namespace that begin with `prefix` and have lines, after
     /// `after`, in byte order; at most `most`, and whether there are more.
@@ -257,7 +261,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     ) -> BoxFuture<Result<(Vec<Name>, bool)>>;
 
     /// One value; what has expired is not there.
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Value>>>;
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<StoredValue>>>;
 
     /// Writes a value, or removes it (`bytes: None`), if the condition holds and
     /// every entry of `while_there` (key and fence) is there: the version of the
@@ -267,7 +271,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
         name: Name,
         condition: If,
         bytes: Option<Vec<u8>>,
-        life: Life,
+        life: ValueLife,
         while_there: Option<(Arc<str>, u64)>,
     ) -> BoxFuture<Result<Option<u64>>>;
 
@@ -287,7 +291,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
         &self,
         namespace: Namespace,
         prefix: Arc<str>,
-    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<News>>>;
+    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<ValueNews>>>;
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>>;
 

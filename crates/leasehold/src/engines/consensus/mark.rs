@@ -1,4 +1,4 @@
-//! A word on an entry, for its owner or about it. It stands before the card and
+//! A word on an entry, for its owner or about it. It stands before the metadata and
 //! leaves that as it is: who looks at the entry still sees how it takes its name.
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ const EVICT: &str = "__EVICT__";
 const CLOSED: &str = "__CLOSED__";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::engines) enum Mark {
+pub(in crate::engines) enum EntryMark {
     /// Its owner is asked to let go.
     Asked,
     /// Its owner has to go.
@@ -22,7 +22,7 @@ pub(in crate::engines) enum Mark {
     Closed { until: u64 },
 }
 
-impl Mark {
+impl EntryMark {
     /// What an operator leaves on an entry.
     pub(super) fn of(eviction: &Eviction) -> Self {
         if eviction.ask {
@@ -52,38 +52,38 @@ impl Mark {
         };
     }
 
-    /// A mark, and the card behind it. Curator leaves no card.
+    /// A mark, and the metadata behind it. Curator leaves no metadata.
     pub(super) fn read(text: &str) -> (Option<Self>, &str) {
         if text == REVOKE {
             return (Some(Self::Asked), "");
         }
         match marked(text) {
-            Some((mark, card)) => (Some(mark), card),
+            Some((mark, metadata)) => (Some(mark), metadata),
             None => (None, text),
         }
     }
 }
 
-fn marked(text: &str) -> Option<(Mark, &str)> {
+fn marked(text: &str) -> Option<(EntryMark, &str)> {
     let (word, rest) = text.split_once('\n')?;
     match word {
-        REVOKE => Some((Mark::Asked, rest)),
+        REVOKE => Some((EntryMark::Asked, rest)),
         EVICT => evicted(rest),
         CLOSED => {
-            let (until, card) = rest.split_once('\n')?;
-            Some((Mark::Closed { until: until.parse().ok()? }, card))
+            let (until, metadata) = rest.split_once('\n')?;
+            Some((EntryMark::Closed { until: until.parse().ok()? }, metadata))
         }
         _ => None,
     }
 }
 
 /// A reason may have lines of its own, so its length stands before it.
-fn evicted(text: &str) -> Option<(Mark, &str)> {
+fn evicted(text: &str) -> Option<(EntryMark, &str)> {
     let (actor, text) = text.split_once('\n')?;
     let (length, text) = text.split_once('\n')?;
-    let (reason, card) = text.split_at_checked(length.parse().ok()?)?;
-    let mark = Mark::Evicted { actor: actor.into(), reason: reason.into() };
-    Some((mark, card.strip_prefix('\n')?))
+    let (reason, metadata) = text.split_at_checked(length.parse().ok()?)?;
+    let mark = EntryMark::Evicted { actor: actor.into(), reason: reason.into() };
+    Some((mark, metadata.strip_prefix('\n')?))
 }
 
 #[cfg(test)]
@@ -97,17 +97,17 @@ mod tests {
         let name = Name::new(&Namespace::default(), "n").unwrap();
         let eviction = Eviction::new(name, Target::All, "ann", "stuck\nfor hours").unwrap();
         let mut text = String::new();
-        Mark::of(&eviction).write(&mut text);
-        let (mark, card) = Mark::read(&text);
-        assert_eq!((mark.and_then(Mark::loss), card), (Some(eviction.loss()), ""));
-        assert_eq!(Mark::of(&eviction.asking()), Mark::Asked);
+        EntryMark::of(&eviction).write(&mut text);
+        let (mark, metadata) = EntryMark::read(&text);
+        assert_eq!((mark.and_then(EntryMark::loss), metadata), (Some(eviction.loss()), ""));
+        assert_eq!(EntryMark::of(&eviction.asking()), EntryMark::Asked);
     }
 
     #[test]
     fn what_is_no_mark_is_a_card() {
         for text in ["", "host:1", "host:1\nmode=read", "__EVICT__\nann\n99\nwhy\n", "__CLOSED__"] {
-            assert_eq!(Mark::read(text), (None, text));
+            assert_eq!(EntryMark::read(text), (None, text));
         }
-        assert_eq!(Mark::read("__REVOKE__"), (Some(Mark::Asked), ""));
+        assert_eq!(EntryMark::read("__REVOKE__"), (Some(EntryMark::Asked), ""));
     }
 }

@@ -6,20 +6,20 @@
 //! the number of an entry is its fence.
 //!
 //! `ensemble.rs` says what a store must be able to do; `line.rs` reads off a
-//! line who holds; `desk.rs` is what this client knows of its own leases.
+//! line who holds; `leases.rs` is what this client knows of its own leases.
 
-mod card;
 mod claims;
-mod desk;
 mod endings;
 #[cfg_attr(
     not(all(feature = "zookeeper", feature = "etcd")),
     allow(dead_code, reason = "a store needs what it needs of it")
 )]
 mod ensemble;
-mod line;
+mod leases;
 mod mark;
+mod metadata;
 mod permits;
+mod queue;
 mod records;
 #[cfg_attr(
     not(all(feature = "zookeeper", feature = "etcd")),
@@ -30,17 +30,17 @@ mod upkeep;
 mod view;
 mod waits;
 
-pub(in crate::engines) use card::Card;
 pub(in crate::engines) use ensemble::{
-    Change, Ensemble, Entered, Entry, If, Joined, Life, Line, Look, Newcomer, News, Part, Scan,
-    Step, Value, Watched, WatchedLine,
+    Ensemble, Entered, If, Joined, KeyChange, Look, Newcomer, Queue, QueueEntry, QueuePart, Scan,
+    StoredValue, TxnStep, ValueLife, ValueNews, Watched, WatchedQueue,
 };
+pub(in crate::engines) use metadata::Metadata;
 pub(in crate::engines) use session::Session;
 
 use std::sync::Arc;
 
-use self::desk::Desks;
-use self::records::Shelf;
+use self::leases::OwnLeases;
+use self::records::RecordStore;
 use self::upkeep::Attended;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
@@ -56,14 +56,14 @@ use crate::home::Handle;
 
 /// An engine on `ensemble`. Called on home.
 pub(in crate::engines) fn engine<E: Ensemble>(ensemble: E, clock: Clock) -> Arc<dyn Engine> {
-    let office = Arc::new(Office {
+    let client = Arc::new(ConsensusClient {
         ensemble,
         clock,
         home: Handle::current(),
-        desks: Desks::default(),
+        leases: OwnLeases::default(),
         attended: Attended::default(),
     });
-    Arc::new(Consensus { shelf: Shelf::new(Arc::clone(&office)), office })
+    Arc::new(Consensus { shelf: RecordStore::new(Arc::clone(&client)), client })
 }
 
 /// What every consensus store promises; how short a ttl can be, and what it
@@ -85,25 +85,25 @@ pub(in crate::engines) fn promises(scheme: &'static str, endpoint: String) -> Pr
     profile
 }
 
-/// The engine: verbs, handed to the office.
+/// The engine: verbs, handed to the client.
 #[derive(Debug)]
 struct Consensus<E: Ensemble> {
-    office: Arc<Office<E>>,
-    shelf: Shelf<E>,
+    client: Arc<ConsensusClient<E>>,
+    shelf: RecordStore<E>,
 }
 
-/// The store, and a desk for each lease of this client.
+/// The store, and what is known of each lease of this client.
 #[derive(Debug)]
-struct Office<E: Ensemble> {
+struct ConsensusClient<E: Ensemble> {
     ensemble: E,
     clock: Clock,
     home: Handle,
-    desks: Desks,
+    leases: OwnLeases,
     /// The sessions whose end is waited for.
     attended: Attended,
 }
 
-impl<E: Ensemble> Office<E> {
+impl<E: Ensemble> ConsensusClient<E> {
     /// How a claim is carried out, which may not be what it is called.
     fn way(&self, mode: Mode) -> Mode {
         match mode {
@@ -117,43 +117,43 @@ impl<E: Ensemble> Office<E> {
 
 impl<E: Ensemble> Engine for Consensus<E> {
     fn profile(&self) -> &Profile {
-        self.office.ensemble.profile()
+        self.client.ensemble.profile()
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        Box::pin(Arc::clone(&self.office).acquire(claim))
+        Box::pin(Arc::clone(&self.client).acquire(claim))
     }
 
     fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
-        Box::pin(Arc::clone(&self.office).wait(ticket, until))
+        Box::pin(Arc::clone(&self.client).wait(ticket, until))
     }
 
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
-        Box::pin(Arc::clone(&self.office).renew(tickets))
+        Box::pin(Arc::clone(&self.client).renew(tickets))
     }
 
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
-        Box::pin(Arc::clone(&self.office).release(ticket, ending))
+        Box::pin(Arc::clone(&self.client).release(ticket, ending))
     }
 
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
-        Box::pin(Arc::clone(&self.office).convert(ticket, to))
+        Box::pin(Arc::clone(&self.client).convert(ticket, to))
     }
 
     fn events(&self) -> Events {
-        self.office.ensemble.bus().subscribe()
+        self.client.ensemble.bus().subscribe()
     }
 
     fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
-        Box::pin(Arc::clone(&self.office).inspect(selector, page))
+        Box::pin(Arc::clone(&self.client).inspect(selector, page))
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
-        Box::pin(Arc::clone(&self.office).evict(eviction))
+        Box::pin(Arc::clone(&self.client).evict(eviction))
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        self.office.ensemble.examine()
+        self.client.ensemble.examine()
     }
 
     fn records(&self) -> Option<&dyn Records> {
@@ -161,12 +161,12 @@ impl<E: Ensemble> Engine for Consensus<E> {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        self.office.desks.clear();
-        let closed = self.office.ensemble.close();
-        let office = Arc::clone(&self.office);
+        self.client.leases.clear();
+        let closed = self.client.ensemble.close();
+        let client = Arc::clone(&self.client);
         Box::pin(async move {
             let closed = closed.await;
-            office.ensemble.bus().close();
+            client.ensemble.bus().close();
             closed
         })
     }

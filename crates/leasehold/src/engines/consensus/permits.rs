@@ -8,77 +8,77 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Office;
+use super::ConsensusClient;
 use super::claims::{ATTEMPTS, removed};
-use super::desk::{Desk, Stage};
-use super::ensemble::{Ensemble, Entry, Line, Part};
-use super::line::{Standing, fits, other_count, standing, weight};
+use super::ensemble::{Ensemble, Queue, QueueEntry, QueuePart};
+use super::leases::{LeaseStage, OwnLease};
+use super::queue::{QueueStanding, fits, other_count, standing, weight};
 use crate::claim::{Claim, Mode, Stance, Verdict, Wants};
 use crate::error::Result;
 
 /// How long who only tries waits for somebody who just passes the door.
 const MOMENT: Duration = Duration::from_millis(500);
 
-impl<E: Ensemble> Office<E> {
+impl<E: Ensemble> ConsensusClient<E> {
     pub(super) async fn ask_for_permits(
         self: &Arc<Self>,
         claim: &Claim,
-        mut desk: Desk,
+        mut lease: OwnLease,
         take: u32,
         of: u32,
     ) -> Result<Verdict> {
-        let line = Line::of(&claim.ticket.name, Part::Permits);
-        if !desk.entries.is_empty() && !desk.is_doubtful() {
+        let line = Queue::of(&claim.ticket.name, QueuePart::Permits);
+        if !lease.entries.is_empty() && !lease.is_doubtful() {
             let permits = self.ensemble.list(line.clone(), None).await?;
-            if are_in(&desk.entries, &permits) {
-                return self.count(claim, desk, &permits, of).await;
+            if are_in(&lease.entries, &permits) {
+                return self.count(claim, lease, &permits, of).await;
             }
             // Somebody has removed them: what is left goes too.
             self.leave(claim.ticket.id).await?;
-            desk = Desk::new(claim, desk.session);
-            self.desks.put(desk.clone());
+            lease = OwnLease::new(claim, lease.session);
+            self.leases.put(lease.clone());
         }
-        if let Some(behind) = self.stand_at_the_door(claim, &mut desk).await? {
+        if let Some(behind) = self.stand_at_the_door(claim, &mut lease).await? {
             return Ok(behind);
         }
         let joined =
-            self.join(claim, &mut desk, line, Mode::Permits { take, of }, Wants::Lease).await?;
-        let others: Vec<Entry> =
+            self.join(claim, &mut lease, line, Mode::Permits { take, of }, Wants::Lease).await?;
+        let others: Vec<QueueEntry> =
             joined.line.iter().filter(|entry| entry.id != Some(claim.ticket.id)).cloned().collect();
         if let Some(mode) = self.other_count(&others, of).await? {
             return self.refuse(claim, mode).await;
         }
-        self.count(claim, desk, &joined.line, of).await
+        self.count(claim, lease, &joined.line, of).await
     }
 
     /// Goes to the door; `None` once it is the first there.
     async fn stand_at_the_door(
         self: &Arc<Self>,
         claim: &Claim,
-        desk: &mut Desk,
+        lease: &mut OwnLease,
     ) -> Result<Option<Verdict>> {
-        let line = Line::of(&claim.ticket.name, Part::Door);
+        let line = Queue::of(&claim.ticket.name, QueuePart::Door);
         let mut removals = 0;
         while removals < ATTEMPTS {
-            let found = match &desk.door {
-                Some(mine) if !desk.doubts.contains(&Part::Door) => {
+            let found = match &lease.door {
+                Some(mine) if !lease.doubts.contains(&QueuePart::Door) => {
                     self.ensemble.list(line.clone(), Some(mine.clone())).await?
                 }
                 _ => {
-                    self.join(claim, desk, line.clone(), Mode::Exclusive, Wants::Lease).await?.line
+                    self.join(claim, lease, line.clone(), Mode::Exclusive, Wants::Lease).await?.line
                 }
             };
-            let Some(mine) = &desk.door else { continue };
+            let Some(mine) = &lease.door else { continue };
             match standing(&found, mine) {
-                Standing::Holds => return Ok(None),
-                Standing::Behind(ahead) => {
+                QueueStanding::Holds => return Ok(None),
+                QueueStanding::Behind(ahead) => {
                     if let Some(verdict) = self.behind(claim, &ahead).await? {
                         return Ok(Some(verdict));
                     }
                 }
-                Standing::OtherKind(mode) => return self.refuse(claim, mode).await.map(Some),
-                Standing::Absent => {
-                    desk.door = None;
+                QueueStanding::OtherKind(mode) => return self.refuse(claim, mode).await.map(Some),
+                QueueStanding::Absent => {
+                    lease.door = None;
                     removals += 1;
                 }
             }
@@ -91,7 +91,7 @@ impl<E: Ensemble> Office<E> {
     /// that a moment: `None` once the door has moved on.
     async fn behind(self: &Arc<Self>, claim: &Claim, ahead: &Arc<str>) -> Result<Option<Verdict>> {
         let Mode::Permits { take, of } = self.way(claim.ticket.mode) else { return Ok(None) };
-        let line = Line::of(&claim.ticket.name, Part::Permits);
+        let line = Queue::of(&claim.ticket.name, QueuePart::Permits);
         let permits = self.ensemble.list(line, None).await?;
         if let Some(mode) = self.other_count(&permits, of).await? {
             return self.refuse(claim, mode).await.map(Some);
@@ -116,60 +116,60 @@ impl<E: Ensemble> Office<E> {
     async fn count(
         self: &Arc<Self>,
         claim: &Claim,
-        desk: Desk,
-        permits: &[Entry],
+        lease: OwnLease,
+        permits: &[QueueEntry],
         of: u32,
     ) -> Result<Verdict> {
         if !fits(permits, of) {
             return self.stand(claim, None, permits).await;
         }
-        self.leave_the_door(&desk).await;
-        self.hold(claim, desk).await
+        self.leave_the_door(&lease).await;
+        self.hold(claim, lease).await
     }
 
     /// Makes room at the door. Waited for, so that whoever hears of the grant
     /// finds the door free; and done even if nobody waits any more.
-    pub(super) async fn leave_the_door(self: &Arc<Self>, desk: &Desk) {
-        let door = self.desks.update(desk.ticket.id, |desk| desk.door.take()).flatten();
+    pub(super) async fn leave_the_door(self: &Arc<Self>, lease: &OwnLease) {
+        let door = self.leases.update(lease.ticket.id, |lease| lease.door.take()).flatten();
         if let Some(door) = door {
-            let (office, session) = (Arc::clone(self), Arc::clone(&desk.session));
-            let left = self.home.spawn(async move { office.see_off(&session, &door).await });
+            let (client, session) = (Arc::clone(self), Arc::clone(&lease.session));
+            let left = self.home.spawn(async move { client.see_off(&session, &door).await });
             let _ = left.await;
         }
     }
 
     /// Whether somebody counts differently. Where the line does not tell, one
     /// of the others is asked; they all count alike.
-    async fn other_count(&self, others: &[Entry], of: u32) -> Result<Option<Mode>> {
-        let silent = |entry: &&Entry| matches!(entry.mode, Mode::Permits { of: 0, .. });
-        let silent: Vec<&Entry> = others.iter().filter(silent).collect();
+    async fn other_count(&self, others: &[QueueEntry], of: u32) -> Result<Option<Mode>> {
+        let silent = |entry: &&QueueEntry| matches!(entry.mode, Mode::Permits { of: 0, .. });
+        let silent: Vec<&QueueEntry> = others.iter().filter(silent).collect();
         let Some(first) = silent.first() else { return Ok(other_count(others, of)) };
         let mut told = self.counts(&[first]).await?;
         if told.is_none() {
             // Somebody has written over it. The others may tell.
             told = self.counts(&silent[1..]).await?;
         }
-        Ok(told.and_then(|mode| other_count(&[Entry { mode, ..(*first).clone() }], of)))
+        Ok(told.and_then(|mode| other_count(&[QueueEntry { mode, ..(*first).clone() }], of)))
     }
 
     /// How one of these counts.
-    async fn counts(&self, entries: &[&Entry]) -> Result<Option<Mode>> {
+    async fn counts(&self, entries: &[&QueueEntry]) -> Result<Option<Mode>> {
         let keys = entries.iter().map(|entry| Arc::clone(&entry.key)).collect();
         let seen = self.ensemble.look(keys).await?;
-        let modes = seen.into_iter().flatten().filter_map(|(card, _)| card.mode);
+        let modes = seen.into_iter().flatten().filter_map(|(metadata, _)| metadata.mode);
         Ok(modes.into_iter().find(|mode| matches!(mode, Mode::Permits { .. })))
     }
 
     /// A look at the line for a claim that waits for permits: it holds now, if
     /// they fit and are all there.
-    pub(super) fn has_permits(self: &Arc<Self>, desk: &Desk, permits: &[Entry]) -> bool {
-        let Mode::Permits { of, .. } = self.way(desk.ticket.mode) else { return false };
-        let waits = matches!(desk.stage, Stage::Queued { ahead: None });
-        waits && are_in(&desk.entries, permits) && fits(permits, of)
+    pub(super) fn has_permits(self: &Arc<Self>, lease: &OwnLease, permits: &[QueueEntry]) -> bool {
+        let Mode::Permits { of, .. } = self.way(lease.ticket.mode) else { return false };
+        let waits = matches!(lease.stage, LeaseStage::Queued { ahead: None });
+        waits && are_in(&lease.entries, permits) && fits(permits, of)
     }
 }
 
 /// Whether all of these are in line.
-pub(super) fn are_in(entries: &[Entry], line: &[Entry]) -> bool {
+pub(super) fn are_in(entries: &[QueueEntry], line: &[QueueEntry]) -> bool {
     entries.iter().all(|mine| line.iter().any(|entry| entry.key == mine.key))
 }

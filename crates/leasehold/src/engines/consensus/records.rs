@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Office;
-use super::desk::{Desk, Task};
-use super::ensemble::{Ensemble, If, Life, Line, News, Part, Value};
-use super::line::holders;
+use super::ConsensusClient;
+use super::ensemble::{Ensemble, If, Queue, QueuePart, StoredValue, ValueLife, ValueNews};
+use super::leases::{OwnLease, Task};
+use super::queue::holders;
 use crate::claim::{Expect, Mode, Record, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::{BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope};
-use crate::engines::feed::Feed;
+use crate::engines::kit::watch_queue::WatchQueue;
 use crate::error::Result;
 use crate::name::Name;
 
@@ -21,13 +21,13 @@ const SMALL: usize = 256 * 1024;
 /// The session of what is bound to the lease of another client.
 const FOREIGN: Duration = Duration::from_secs(30);
 
-/// The records of an office.
+/// The records of a client.
 #[derive(Debug)]
-pub(super) struct Shelf<E: Ensemble>(Arc<Office<E>>);
+pub(super) struct RecordStore<E: Ensemble>(Arc<ConsensusClient<E>>);
 
-impl<E: Ensemble> Shelf<E> {
-    pub(super) const fn new(office: Arc<Office<E>>) -> Self {
-        Self(office)
+impl<E: Ensemble> RecordStore<E> {
+    pub(super) const fn new(client: Arc<ConsensusClient<E>>) -> Self {
+        Self(client)
     }
 }
 
@@ -65,22 +65,22 @@ fn unpacked(bytes: &[u8]) -> (Option<Bond>, &[u8]) {
 }
 
 /// What a lease of this client is bound by, if it is held.
-fn own_bond(desk: &Desk) -> Option<Bond> {
-    let held = desk.fence().is_some() && !desk.session.is_over();
-    let entry = desk.entries.first().filter(|_| held)?;
+fn own_bond(lease: &OwnLease) -> Option<Bond> {
+    let held = lease.fence().is_some() && !lease.session.is_over();
+    let entry = lease.entries.first().filter(|_| held)?;
     Some((Arc::clone(&entry.key), entry.fence.unwrap_or_default()))
 }
 
 /// A value that is there, and its bond.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundRecord {
     bond: Option<Bond>,
     body: Vec<u8>,
     version: u64,
 }
 
-impl Found {
-    fn new(value: &Value) -> Self {
+impl FoundRecord {
+    fn new(value: &StoredValue) -> Self {
         let (bond, body) = unpacked(&value.bytes);
         Self { bond, body: body.to_vec(), version: value.version }
     }
@@ -90,26 +90,26 @@ impl Found {
     }
 }
 
-impl<E: Ensemble> Office<E> {
+impl<E: Ensemble> ConsensusClient<E> {
     /// A value, unless it is bound to what has ended.
-    pub(super) async fn live(&self, name: &Name) -> Result<Option<Found>> {
+    pub(super) async fn live(&self, name: &Name) -> Result<Option<FoundRecord>> {
         Ok(self.found(name).await?.1)
     }
 
     /// What counts of a value that was read.
-    pub(super) async fn living(&self, value: Option<Value>) -> Result<Option<Record>> {
+    pub(super) async fn living(&self, value: Option<StoredValue>) -> Result<Option<Record>> {
         let Some(value) = value else { return Ok(None) };
-        Ok(self.if_alive(Found::new(&value)).await?.map(Found::record))
+        Ok(self.if_alive(FoundRecord::new(&value)).await?.map(FoundRecord::record))
     }
 
     /// What is stored, and what counts of it.
-    async fn found(&self, name: &Name) -> Result<(Option<Value>, Option<Found>)> {
+    async fn found(&self, name: &Name) -> Result<(Option<StoredValue>, Option<FoundRecord>)> {
         let Some(value) = self.ensemble.load(name.clone()).await? else { return Ok((None, None)) };
-        let found = self.if_alive(Found::new(&value)).await?;
+        let found = self.if_alive(FoundRecord::new(&value)).await?;
         Ok((Some(value), found))
     }
 
-    async fn if_alive(&self, found: Found) -> Result<Option<Found>> {
+    async fn if_alive(&self, found: FoundRecord) -> Result<Option<FoundRecord>> {
         let Some(bond) = &found.bond else { return Ok(Some(found)) };
         let alive = self.is_there(bond).await?;
         Ok(alive.then_some(found))
@@ -120,19 +120,19 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// What a new value is to be bound to, and how long it stays.
-    async fn bond(&self, store: &Store) -> Result<(Option<Bond>, Life)> {
-        let timed = store.ttl.map(Life::For);
+    async fn bond(&self, store: &Store) -> Result<(Option<Bond>, ValueLife)> {
+        let timed = store.ttl.map(ValueLife::For);
         let ticket = store.bound_to.as_ref().filter(|_| store.value.is_some());
-        let Some(ticket) = ticket else { return Ok((None, timed.unwrap_or(Life::Forever))) };
-        let (bond, session) = match self.desks.get(ticket.id) {
-            Some(desk) => (own_bond(&desk), desk.session),
+        let Some(ticket) = ticket else { return Ok((None, timed.unwrap_or(ValueLife::Forever))) };
+        let (bond, session) = match self.leases.get(ticket.id) {
+            Some(lease) => (own_bond(&lease), lease.session),
             None => (
                 self.foreign_bond(ticket).await?,
                 self.ensemble.session(FOREIGN, Duration::ZERO).await?,
             ),
         };
         let bond = bond.ok_or_else(|| not_held(store))?;
-        Ok((Some(bond), timed.unwrap_or(Life::Session(session))))
+        Ok((Some(bond), timed.unwrap_or(ValueLife::Session(session))))
     }
 
     /// What another client's lease is bound by, if it is held. The value lives on
@@ -140,11 +140,11 @@ impl<E: Ensemble> Office<E> {
     /// its bond.
     async fn foreign_bond(&self, ticket: &Ticket) -> Result<Option<Bond>> {
         let part = match self.way(ticket.mode) {
-            Mode::Permits { .. } => Part::Permits,
-            Mode::Exclusive | Mode::Read | Mode::Write => Part::Queue,
+            Mode::Permits { .. } => QueuePart::Permits,
+            Mode::Exclusive | Mode::Read | Mode::Write => QueuePart::Queue,
         };
-        let line = self.ensemble.list(Line::of(&ticket.name, part), None).await?;
-        let front = if part == Part::Queue { holders(&line) } else { &line[..] };
+        let line = self.ensemble.list(Queue::of(&ticket.name, part), None).await?;
+        let front = if part == QueuePart::Queue { holders(&line) } else { &line[..] };
         let Some(entry) = front.iter().find(|entry| entry.id == Some(ticket.id)) else {
             return Ok(None);
         };
@@ -162,7 +162,7 @@ impl<E: Ensemble> Office<E> {
                 Expect::Any => If::Any,
                 Expect::Absent | Expect::Version(_) => {
                     let (value, found) = self.found(&store.name).await?;
-                    let found = found.map(Found::record);
+                    let found = found.map(FoundRecord::record);
                     if !store.expect.holds(found.as_ref()) {
                         return Ok(Err(found));
                     }
@@ -181,7 +181,7 @@ impl<E: Ensemble> Office<E> {
 
     fn remember(&self, store: &Store) {
         if let (Some(ticket), Some(_)) = (&store.bound_to, &store.value) {
-            self.desks.update(ticket.id, |desk| desk.bound.push(store.name.clone()));
+            self.leases.update(ticket.id, |lease| lease.bound.push(store.name.clone()));
         }
     }
 
@@ -199,7 +199,7 @@ impl<E: Ensemble> Office<E> {
             let (bond, record) =
                 found.map_or((None, None), |mut found| (found.bond.take(), Some(found.record())));
             let sum = sum(&name, record.as_ref(), amount)?;
-            let life = if record.is_some() { Life::Keep } else { Life::Forever };
+            let life = if record.is_some() { ValueLife::Keep } else { ValueLife::Forever };
             let condition = value.map_or(If::Absent, |value| If::Stamp(value.stamp));
             let bytes = Some(packed(sum.to_string().as_bytes(), bond.as_ref()));
             let asked = self.ensemble.store(name.clone(), condition, bytes, life, None);
@@ -211,21 +211,22 @@ impl<E: Ensemble> Office<E> {
 
     /// Removes what was bound to a lease that has ended. If it fails, the value
     /// goes with the session; nobody sees it until then.
-    pub(super) async fn unbind(&self, desk: &Desk) {
-        for name in &desk.bound {
-            if let Ok(Some(value)) = self.bound_to(desk, name).await {
+    pub(super) async fn unbind(&self, lease: &OwnLease) {
+        for name in &lease.bound {
+            if let Ok(Some(value)) = self.bound_to(lease, name).await {
                 let condition = If::Stamp(value.stamp);
-                let gone = self.ensemble.store(name.clone(), condition, None, Life::Keep, None);
+                let gone =
+                    self.ensemble.store(name.clone(), condition, None, ValueLife::Keep, None);
                 let _ = gone.await;
             }
         }
     }
 
     /// A value that is bound to this lease.
-    async fn bound_to(&self, desk: &Desk, name: &Name) -> Result<Option<Value>> {
+    async fn bound_to(&self, lease: &OwnLease, name: &Name) -> Result<Option<StoredValue>> {
         let Some(value) = self.ensemble.load(name.clone()).await? else { return Ok(None) };
         let (bond, _) = unpacked(&value.bytes);
-        Ok(bond.is_some_and(|(key, _)| desk.is_bond(&key)).then_some(value))
+        Ok(bond.is_some_and(|(key, _)| lease.is_bond(&key)).then_some(value))
     }
 
     async fn page(&self, scope: Scope, page: Page) -> Result<RecordListing> {
@@ -247,7 +248,7 @@ impl<E: Ensemble> Office<E> {
                     continue;
                 }
                 from = format!("{}\0", name.as_str());
-                if let Some(found) = self.if_alive(Found::new(&value)).await?
+                if let Some(found) = self.if_alive(FoundRecord::new(&value)).await?
                     && !filled.add(name, found.record())
                 {
                     return Ok(filled.done());
@@ -262,8 +263,8 @@ impl<E: Ensemble> Office<E> {
 
     async fn watch(self: Arc<Self>, scope: Scope) -> Result<Box<dyn RecordEvents>> {
         let asked = self.ensemble.follow(scope.namespace().clone(), scope.root().into());
-        let (mut news, feed) = (asked.await?, Arc::new(Feed::default()));
-        let filled = Arc::clone(&feed);
+        let (mut news, queue) = (asked.await?, Arc::new(WatchQueue::default()));
+        let filled = Arc::clone(&queue);
         let task = async move {
             while let Some(news) = news.recv().await {
                 if let Some(event) = event(news, &scope) {
@@ -273,26 +274,26 @@ impl<E: Ensemble> Office<E> {
             filled.close();
         };
         let task = Task(self.home.spawn(task).abort_handle());
-        Ok(Box::new(Watching { feed, _task: task }))
+        Ok(Box::new(Watching { queue, _task: task }))
     }
 }
 
 /// What a watcher of `scope` is told.
-fn event(news: News, scope: &Scope) -> Option<RecordEvent> {
+fn event(news: ValueNews, scope: &Scope) -> Option<RecordEvent> {
     match news {
-        News::Put(name, value) => {
-            let stored = |name| RecordEvent::Stored(name, Found::new(&value).record());
+        ValueNews::Put(name, value) => {
+            let stored = |name| RecordEvent::Stored(name, FoundRecord::new(&value).record());
             scope.covers(&name).then(|| stored(name))
         }
-        News::Gone(name) => scope.covers(&name).then_some(RecordEvent::Deleted(name)),
-        News::Gap => Some(RecordEvent::Resync),
+        ValueNews::Gone(name) => scope.covers(&name).then_some(RecordEvent::Deleted(name)),
+        ValueNews::Gap => Some(RecordEvent::Resync),
     }
 }
 
 /// One watcher.
 #[derive(Debug)]
 struct Watching {
-    feed: Arc<Feed>,
+    queue: Arc<WatchQueue>,
     _task: Task,
 }
 
@@ -300,34 +301,34 @@ impl RecordEvents for Watching {
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
         Box::pin(async {
             loop {
-                if let Some(next) = self.feed.pop() {
+                if let Some(next) = self.queue.pop() {
                     return next;
                 }
-                self.feed.news().await;
+                self.queue.news().await;
             }
         })
     }
 }
 
-impl<E: Ensemble> Records for Shelf<E> {
+impl<E: Ensemble> Records for RecordStore<E> {
     fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
-        let office = Arc::clone(&self.0);
-        Box::pin(async move { Ok(office.live(&name).await?.map(Found::record)) })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { Ok(client.live(&name).await?.map(FoundRecord::record)) })
     }
 
     fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
-        let office = Arc::clone(&self.0);
-        Box::pin(async move { office.store(store).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.store(store).await })
     }
 
     fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
-        let office = Arc::clone(&self.0);
-        Box::pin(async move { office.add(name, amount).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.add(name, amount).await })
     }
 
     fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
-        let office = Arc::clone(&self.0);
-        Box::pin(async move { office.page(scope, page).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.page(scope, page).await })
     }
 
     fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {

@@ -14,14 +14,14 @@ pub(in crate::engines) struct Session {
     id: u64,
     /// How much longer than its ttl the store keeps it: a lock delay.
     delay: Duration,
-    known: Mutex<Known>,
-    state: watch::Sender<State>,
+    known: Mutex<SessionFacts>,
+    state: watch::Sender<SessionState>,
 }
 
 /// What is known at one moment. Both belong together: a ttl counts from the sign
 /// of life that it was agreed with.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct SessionFacts {
     ttl: Duration,
     /// When the request left that last proved it alive.
     proven: Moment,
@@ -30,7 +30,7 @@ struct Known {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct SessionState {
     over: bool,
     /// How often less became certain than had been told.
     cuts: u64,
@@ -38,9 +38,9 @@ struct State {
 
 /// The news of a session.
 #[derive(Debug)]
-pub(super) struct News(watch::Receiver<State>);
+pub(super) struct SessionNews(watch::Receiver<SessionState>);
 
-impl News {
+impl SessionNews {
     /// Resolves once less is certain than before (true), or it is over.
     pub(super) async fn is_cut(&mut self) -> bool {
         // A sender that has gone leaves a session that nobody can use.
@@ -57,7 +57,7 @@ impl Session {
         delay: Duration,
         sent_at: Moment,
     ) -> Self {
-        let known = Known { ttl, proven: sent_at, closed_until: Moment::default() };
+        let known = SessionFacts { ttl, proven: sent_at, closed_until: Moment::default() };
         Self { id, delay, known: Mutex::new(known), state: watch::Sender::default() }
     }
 
@@ -138,11 +138,11 @@ impl Session {
         let _ = self.state.subscribe().wait_for(|state| state.over).await;
     }
 
-    pub(super) fn news(&self) -> News {
-        News(self.state.subscribe())
+    pub(super) fn news(&self) -> SessionNews {
+        SessionNews(self.state.subscribe())
     }
 
-    fn locked(&self) -> MutexGuard<'_, Known> {
+    fn locked(&self) -> MutexGuard<'_, SessionFacts> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

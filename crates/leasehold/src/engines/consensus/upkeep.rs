@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Office;
-use super::card::Card;
-use super::desk::{Desk, Stage, Task};
+use super::ConsensusClient;
 use super::endings::remove;
-use super::ensemble::{Change, Ensemble, Entry, Step};
-use super::mark::Mark;
+use super::ensemble::{Ensemble, KeyChange, QueueEntry, TxnStep};
+use super::leases::{LeaseStage, OwnLease, Task};
+use super::mark::EntryMark;
+use super::metadata::Metadata;
 use super::session::Session;
 use crate::claim::{LeaseId, Place, Refresh, Renewal};
 use crate::clock::{Moment, wall_micros};
@@ -33,15 +33,15 @@ impl Attended {
     }
 }
 
-impl<E: Ensemble> Office<E> {
+impl<E: Ensemble> ConsensusClient<E> {
     /// Whether the last sign of life is not fresh any more.
-    pub(super) fn is_stale(&self, desk: &Desk) -> bool {
-        let (ttl, proven) = desk.session.known();
+    pub(super) fn is_stale(&self, lease: &OwnLease) -> bool {
+        let (ttl, proven) = lease.session.known();
         self.clock.now().since(proven) > ttl / 20
     }
 
     pub(super) async fn renew(self: Arc<Self>, tickets: Vec<Refresh>) -> Vec<Renewal> {
-        let sessions = self.desks.sessions(tickets.iter().map(|refresh| &refresh.ticket.id));
+        let sessions = self.leases.sessions(tickets.iter().map(|refresh| &refresh.ticket.id));
         let silent = self.prove_all(&sessions).await;
         let answers = tickets.iter().zip(sessions).map(|(refresh, session)| {
             let Some(session) = session else { return Renewal::Gone };
@@ -76,27 +76,29 @@ impl<E: Ensemble> Office<E> {
     /// the proof was under way, or its entries may have gone.
     fn renewed(self: &Arc<Self>, refresh: &Refresh, session: &Session) -> Renewal {
         let id = refresh.ticket.id;
-        let stands = |desk: &mut Desk| {
-            let same = desk.session.id() == session.id() && !session.is_over();
-            same.then(|| (desk.stage.clone(), desk.fixed_for.is_some()))
+        let stands = |lease: &mut OwnLease| {
+            let same = lease.session.id() == session.id() && !session.is_over();
+            same.then(|| (lease.stage.clone(), lease.fixed_for.is_some()))
         };
-        let stands = self.desks.update(id, stands).flatten();
+        let stands = self.leases.update(id, stands).flatten();
         let (ttl, sent_at) = session.known();
         let kept = match stands {
-            Some((Stage::Queued { .. }, _)) => return Renewal::Queued(Place::new(ttl, sent_at)),
-            Some((Stage::Held { .. }, false)) => Some(refresh.ttl),
-            Some((Stage::Held { .. }, true)) => {
+            Some((LeaseStage::Queued { .. }, _)) => {
+                return Renewal::Queued(Place::new(ttl, sent_at));
+            }
+            Some((LeaseStage::Held { .. }, false)) => Some(refresh.ttl),
+            Some((LeaseStage::Held { .. }, true)) => {
                 let end = self.end_at(id, sent_at.after(refresh.ttl));
                 end.map(|end| end.since(sent_at))
             }
-            Some((Stage::Asked, _)) | None => None,
+            Some((LeaseStage::Asked, _)) | None => None,
         };
         kept.map_or(Renewal::Gone, |kept| self.told_of(id, ttl.min(kept), sent_at))
     }
 
     /// Its holder is told that it is kept for so long.
     fn told_of(&self, id: LeaseId, ttl: Duration, sent_at: Moment) -> Renewal {
-        match self.desks.update(id, |desk| desk.told = sent_at.after(ttl)) {
+        match self.leases.update(id, |lease| lease.told = sent_at.after(ttl)) {
             Some(()) => Renewal::Held { ttl, sent_at },
             None => Renewal::Gone,
         }
@@ -107,15 +109,15 @@ impl<E: Ensemble> Office<E> {
         if !self.attended.locked().insert(session.id()) {
             return;
         }
-        let (office, session) = (Arc::clone(self), Arc::clone(session));
+        let (client, session) = (Arc::clone(self), Arc::clone(session));
         self.home.spawn(async move {
             let mut news = session.news();
             while news.is_cut().await {
-                office.shorten(&session);
+                client.shorten(&session);
             }
-            office.attended.locked().remove(&session.id());
-            for id in office.desks.of(&session) {
-                office.tell(id, Loss::Disconnected);
+            client.attended.locked().remove(&session.id());
+            for id in client.leases.of(&session) {
+                client.tell(id, Loss::Disconnected);
             }
         });
     }
@@ -124,8 +126,8 @@ impl<E: Ensemble> Office<E> {
     /// wait on it, before their next renewal says so.
     fn shorten(&self, session: &Session) {
         let (ttl, sent_at) = session.known();
-        for id in self.desks.of(session) {
-            self.desks.update(id, |desk| desk.told = desk.told.min(sent_at.after(ttl)));
+        for id in self.leases.of(session) {
+            self.leases.update(id, |lease| lease.told = lease.told.min(sent_at.after(ttl)));
             self.ensemble.bus().publish(&Event::Kept(id, Place::new(ttl, sent_at)));
         }
     }
@@ -136,22 +138,22 @@ impl<E: Ensemble> Office<E> {
 
     /// Watches over the entries of a lease from now on, or after a while if it
     /// has just been granted.
-    pub(super) fn watch_over(self: &Arc<Self>, desk: &Desk, settled: bool) {
-        let id = desk.ticket.id;
+    pub(super) fn watch_over(self: &Arc<Self>, lease: &OwnLease, settled: bool) {
+        let id = lease.ticket.id;
         let pause = if settled { SETTLED } else { Duration::ZERO };
-        let tasks = desk.all().map(|entry| {
-            let (office, entry) = (Arc::clone(self), entry.clone());
+        let tasks = lease.all().map(|entry| {
+            let (client, entry) = (Arc::clone(self), entry.clone());
             let task = async move {
-                office.clock.sleep_until(office.clock.now().after(pause)).await;
-                office.watch_entry(id, &entry).await;
+                client.clock.sleep_until(client.clock.now().after(pause)).await;
+                client.watch_entry(id, &entry).await;
             };
             Arc::new(Task(self.home.spawn(task).abort_handle()))
         });
         let tasks = tasks.collect();
-        self.desks.update(id, |desk| desk.tasks = tasks);
+        self.leases.update(id, |lease| lease.tasks = tasks);
     }
 
-    async fn watch_entry(&self, id: LeaseId, entry: &Entry) {
+    async fn watch_entry(&self, id: LeaseId, entry: &QueueEntry) {
         loop {
             let told = match self.ensemble.watch(Arc::clone(&entry.key)).await {
                 Ok(None) => Some(Loss::Gone),
@@ -171,49 +173,49 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// A change of an entry of ours; how the lease is lost by it.
-    fn changed(&self, id: LeaseId, change: Change) -> Option<Loss> {
+    fn changed(&self, id: LeaseId, change: KeyChange) -> Option<Loss> {
         match change {
-            Change::Gone => Some(Loss::Gone),
-            Change::Written(bytes) => self.told(id, &bytes),
-            Change::Doubt => None,
+            KeyChange::Gone => Some(Loss::Gone),
+            KeyChange::Written(bytes) => self.told(id, &bytes),
+            KeyChange::Doubt => None,
         }
     }
 
     /// What is written on an entry of ours; how the lease is lost by it.
     fn told(&self, id: LeaseId, bytes: &[u8]) -> Option<Loss> {
-        let mark = Card::read(bytes).mark?;
-        if mark == Mark::Asked {
+        let mark = Metadata::read(bytes).mark?;
+        if mark == EntryMark::Asked {
             self.ensemble.bus().publish(&Event::RevocationAsked(id));
         }
         mark.loss()
     }
 
     /// Somebody else has removed an entry of ours, or tells us to go.
-    async fn vanished(&self, id: LeaseId, entry: &Entry, loss: Loss) {
+    async fn vanished(&self, id: LeaseId, entry: &QueueEntry, loss: Loss) {
         // A key may be made anew by the same lease: that one is another entry. And
         // one that is about to be converted goes, for another one.
-        let same = |own: &Entry| own.key == entry.key && own.fence == entry.fence;
-        let in_doubt = |desk: &Desk| loss == Loss::Gone && desk.is_doubtful();
-        let is_ours = |desk: &mut Desk| !in_doubt(desk) && desk.all().any(same);
-        if self.desks.update(id, is_ours) != Some(true) {
+        let same = |own: &QueueEntry| own.key == entry.key && own.fence == entry.fence;
+        let in_doubt = |lease: &OwnLease| loss == Loss::Gone && lease.is_doubtful();
+        let is_ours = |lease: &mut OwnLease| !in_doubt(lease) && lease.all().any(same);
+        if self.leases.update(id, is_ours) != Some(true) {
             return;
         }
-        // The desk keeps its tasks, and so this one, until all is done.
-        let Some(desk) = self.desks.remove(id) else { return };
+        // The lease keeps its tasks, and so this one, until all is done.
+        let Some(lease) = self.leases.remove(id) else { return };
         self.tell(id, loss);
-        self.clear_away(&desk).await;
+        self.clear_away(&lease).await;
     }
 
     /// Removes all that a lease has left, however long it takes.
-    async fn clear_away(&self, desk: &Desk) {
-        for entry in desk.all() {
-            self.see_off(&desk.session, entry).await;
+    async fn clear_away(&self, lease: &OwnLease) {
+        for entry in lease.all() {
+            self.see_off(&lease.session, entry).await;
         }
-        self.unbind(desk).await;
+        self.unbind(lease).await;
     }
 
     /// Removes an entry, however long it takes, unless its session ends first.
-    pub(super) async fn see_off(&self, session: &Session, entry: &Entry) {
+    pub(super) async fn see_off(&self, session: &Session, entry: &QueueEntry) {
         while !session.is_over() && self.ensemble.change(vec![remove(entry)]).await.is_err() {
             self.clock.sleep_until(self.clock.now().after(PAUSE)).await;
         }
@@ -222,23 +224,23 @@ impl<E: Ensemble> Office<E> {
     /// Ends a fixed lease then, or later if that was agreed before: when it ends.
     /// `None` if it has ended.
     pub(super) fn end_at(self: &Arc<Self>, id: LeaseId, moment: Moment) -> Option<Moment> {
-        self.desks.update(id, |desk| match &desk.fixed {
+        self.leases.update(id, |lease| match &lease.fixed {
             Some((end, _)) if *end >= moment => *end,
             _ => {
-                desk.fixed = Some((moment, self.end_later(id, moment)));
+                lease.fixed = Some((moment, self.end_later(id, moment)));
                 moment
             }
         })
     }
 
     fn end_later(self: &Arc<Self>, id: LeaseId, moment: Moment) -> Arc<Task> {
-        let office = Arc::clone(self);
+        let client = Arc::clone(self);
         let task = async move {
-            office.clock.sleep_until(moment).await;
+            client.clock.sleep_until(moment).await;
             // It may have been prolonged in the very last moment.
-            match office.desks.remove_ending(id, moment) {
-                Some(desk) if desk.closes() => office.close(desk).await,
-                Some(desk) => office.clear_away(&desk).await,
+            match client.leases.remove_ending(id, moment) {
+                Some(lease) if lease.closes() => client.close(lease).await,
+                Some(lease) => client.clear_away(&lease).await,
                 None => {}
             }
         };
@@ -246,21 +248,21 @@ impl<E: Ensemble> Office<E> {
     }
 
     /// A lease was cut off: its entries stay for as long as its delay.
-    pub(super) async fn close(&self, desk: Desk) {
+    pub(super) async fn close(&self, lease: OwnLease) {
         let now = self.clock.now();
-        let until = desk.told.min(now).after(desk.session.delay());
-        desk.session.keep_closed(until);
+        let until = lease.told.min(now).after(lease.session.delay());
+        lease.session.keep_closed(until);
         let left = u64::try_from(until.since(now).as_micros()).unwrap_or(u64::MAX);
-        let mark = Mark::Closed { until: wall_micros().saturating_add(left) };
-        let write = |entry: &Entry| {
-            let card = entry.card.clone().unwrap_or_default().marked(mark.clone());
+        let mark = EntryMark::Closed { until: wall_micros().saturating_add(left) };
+        let write = |entry: &QueueEntry| {
+            let metadata = entry.metadata.clone().unwrap_or_default().marked(mark.clone());
             let (key, fence) = (Arc::clone(&entry.key), entry.fence.unwrap_or_default());
-            Step::Write { key, fence, bytes: card.write() }
+            TxnStep::Write { key, fence, bytes: metadata.write() }
         };
         // Without the mark the name looks held, and is as closed.
-        let _ = self.ensemble.change(desk.entries.iter().map(write).collect()).await;
-        self.unbind(&desk).await;
+        let _ = self.ensemble.change(lease.entries.iter().map(write).collect()).await;
+        self.unbind(&lease).await;
         self.clock.sleep_until(until).await;
-        self.clear_away(&desk).await;
+        self.clear_away(&lease).await;
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Office;
-use super::card::Card;
-use super::ensemble::{Ensemble, Entry, Line, Part, Step};
-use super::line::{fits, holders};
-use super::mark::{Mark, REVOKE};
+use super::ConsensusClient;
+use super::ensemble::{Ensemble, Queue, QueueEntry, QueuePart, TxnStep};
+use super::mark::{EntryMark, REVOKE};
+use super::metadata::Metadata;
+use super::queue::{fits, holders};
 use crate::claim::{LeaseId, Mode};
 use crate::clock::wall_micros;
 use crate::engine::{Evicted, Eviction, Held, Listing, Page, Queued, Selector, Status, Target};
@@ -20,38 +20,38 @@ const COURTESY: Duration = Duration::from_millis(250);
 
 /// One claim as its entries show it.
 #[derive(Clone, Debug)]
-struct Seen {
-    entries: Vec<Entry>,
+struct SeenClaim {
+    entries: Vec<QueueEntry>,
     id: Option<LeaseId>,
-    card: Card,
+    metadata: Metadata,
     mode: Mode,
     fence: u64,
 }
 
-impl Seen {
+impl SeenClaim {
     fn held(&self) -> Held {
         Held {
-            label: Arc::clone(&self.card.label),
+            label: Arc::clone(&self.metadata.label),
             mode: self.mode,
             fence: Some(self.fence),
             held_for: None,
             time_left: None,
-            meta: self.card.meta.clone(),
+            meta: self.metadata.meta.clone(),
         }
     }
 
     fn queued(&self) -> Queued {
         Queued {
-            label: Arc::clone(&self.card.label),
+            label: Arc::clone(&self.metadata.label),
             mode: self.mode,
-            waiting_for: self.card.age(),
+            waiting_for: self.metadata.age(),
         }
     }
 
     /// How long the name stays closed by what is left of it, if nobody has it.
     fn closed_for(&self) -> Option<Duration> {
-        match self.card.mark {
-            Some(Mark::Closed { until }) => {
+        match self.metadata.mark {
+            Some(EntryMark::Closed { until }) => {
                 Some(Duration::from_micros(until.saturating_sub(wall_micros())))
             }
             _ => None,
@@ -68,7 +68,7 @@ impl Seen {
     }
 }
 
-impl<E: Ensemble> Office<E> {
+impl<E: Ensemble> ConsensusClient<E> {
     pub(super) async fn inspect(self: Arc<Self>, select: Selector, page: Page) -> Result<Listing> {
         let (names, more) = match select {
             Selector::Name(name) => (vec![name], false),
@@ -87,16 +87,16 @@ impl<E: Ensemble> Office<E> {
     async fn status(&self, name: Name) -> Result<Status> {
         let (holding, waiting) = self.seen(&name).await?;
         let mut status = Status::new(name);
-        status.closed_for = holding.iter().filter_map(Seen::closed_for).max();
+        status.closed_for = holding.iter().filter_map(SeenClaim::closed_for).max();
         let held = holding.iter().filter(|seen| seen.closed_for().is_none());
-        status.holders = held.map(Seen::held).collect();
-        status.waiters = waiting.iter().map(Seen::queued).collect();
+        status.holders = held.map(SeenClaim::held).collect();
+        status.waiters = waiting.iter().map(SeenClaim::queued).collect();
         Ok(status)
     }
 
     /// Who holds a name and who waits for it.
-    async fn seen(&self, name: &Name) -> Result<(Vec<Seen>, Vec<Seen>)> {
-        let queue = self.ensemble.list(Line::of(name, Part::Queue), None).await?;
+    async fn seen(&self, name: &Name) -> Result<(Vec<SeenClaim>, Vec<SeenClaim>)> {
+        let queue = self.ensemble.list(Queue::of(name, QueuePart::Queue), None).await?;
         if queue.is_empty() {
             return self.seen_with_permits(name).await;
         }
@@ -106,19 +106,19 @@ impl<E: Ensemble> Office<E> {
         Ok((holding, waiting))
     }
 
-    async fn seen_with_permits(&self, name: &Name) -> Result<(Vec<Seen>, Vec<Seen>)> {
-        let permits = self.ensemble.list(Line::of(name, Part::Permits), None).await?;
-        let door = self.ensemble.list(Line::of(name, Part::Door), None).await?;
+    async fn seen_with_permits(&self, name: &Name) -> Result<(Vec<SeenClaim>, Vec<SeenClaim>)> {
+        let permits = self.ensemble.list(Queue::of(name, QueuePart::Permits), None).await?;
+        let door = self.ensemble.list(Queue::of(name, QueuePart::Door), None).await?;
         let mut holding = grouped(self.look_closely(permits).await?);
         let mut waiting = self.look_closely(door).await?;
         // The door does not say what one wants behind it.
-        waiting.iter_mut().for_each(|seen| seen.mode = seen.card.mode.unwrap_or(seen.mode));
+        waiting.iter_mut().for_each(|seen| seen.mode = seen.metadata.mode.unwrap_or(seen.mode));
         let of = holding.iter().find_map(|seen| match seen.mode {
             Mode::Permits { of, .. } if of > 0 => Some(of),
             _ => None,
         });
         // Of those who are still there: who was listed may have gone before the look.
-        let there: Vec<Entry> = holding.iter().flat_map(|seen| seen.entries.clone()).collect();
+        let there: Vec<QueueEntry> = holding.iter().flat_map(|seen| seen.entries.clone()).collect();
         if of.is_some_and(|of| !fits(&there, of)) {
             // The last to join is still at the door.
             holding.pop();
@@ -129,13 +129,13 @@ impl<E: Ensemble> Office<E> {
 
     /// Entries with what they say about themselves; those that have gone
     /// meanwhile are left out.
-    async fn look_closely(&self, entries: Vec<Entry>) -> Result<Vec<Seen>> {
+    async fn look_closely(&self, entries: Vec<QueueEntry>) -> Result<Vec<SeenClaim>> {
         let keys = entries.iter().map(|entry| Arc::clone(&entry.key)).collect();
         let looks = self.ensemble.look(keys).await?;
         let seen = entries.into_iter().zip(looks).filter_map(|(entry, look)| {
-            let (card, fence) = look?;
-            let (id, mode) = (entry.id, shown(entry.mode, &card));
-            Some(Seen { entries: vec![entry], id, card, mode, fence })
+            let (metadata, fence) = look?;
+            let (id, mode) = (entry.id, shown(entry.mode, &metadata));
+            Some(SeenClaim { entries: vec![entry], id, metadata, mode, fence })
         });
         Ok(seen.collect())
     }
@@ -159,33 +159,33 @@ impl<E: Ensemble> Office<E> {
 
     /// Asks the holder to leave; or tells it to, waits a moment, and removes what
     /// is left.
-    async fn take_away(&self, seen: &Seen, eviction: &Eviction) -> Result<bool> {
+    async fn take_away(&self, seen: &SeenClaim, eviction: &Eviction) -> Result<bool> {
         let mut found = false;
         let Some(bytes) = self.word_for(seen, eviction) else { return Ok(false) };
         for entry in &seen.entries {
             let (key, fence) = (Arc::clone(&entry.key), entry.fence.unwrap_or(seen.fence));
             let bytes = bytes.clone();
-            let step = Step::Write { key: Arc::clone(&key), fence, bytes };
+            let step = TxnStep::Write { key: Arc::clone(&key), fence, bytes };
             let written = self.ensemble.change(vec![step]).await?.is_some();
             found |= written;
             if written && !eviction.ask {
                 self.wait_for_departure(&key).await?;
-                self.ensemble.change(vec![Step::Remove { key, fence }]).await?;
+                self.ensemble.change(vec![TxnStep::Remove { key, fence }]).await?;
             }
         }
         Ok(found)
     }
 
-    /// What is written on the entry. Its card stays: others read there how it takes
-    /// the name. Who is not one of us has another card, and may know one word.
-    fn word_for(&self, seen: &Seen, eviction: &Eviction) -> Option<Vec<u8>> {
-        if eviction.ask && seen.card.mode.is_none() {
+    /// What is written on the entry. Its metadata stays: others read there how it takes
+    /// the name. Who is not one of us has another metadata, and may know one word.
+    fn word_for(&self, seen: &SeenClaim, eviction: &Eviction) -> Option<Vec<u8>> {
+        if eviction.ask && seen.metadata.mode.is_none() {
             if self.ensemble.asks_strangers() {
                 return Some(REVOKE.as_bytes().to_vec());
             }
             seen.id?;
         }
-        Some(seen.card.marked(Mark::of(eviction)).write())
+        Some(seen.metadata.marked(EntryMark::of(eviction)).write())
     }
 
     async fn wait_for_departure(&self, key: &Arc<str>) -> Result<()> {
@@ -199,17 +199,17 @@ impl<E: Ensemble> Office<E> {
 }
 
 /// A mode as people see it: where the store does not tell to which number permits
-/// are counted, the card may.
-fn shown(mode: Mode, card: &Card) -> Mode {
+/// are counted, the metadata may.
+fn shown(mode: Mode, metadata: &Metadata) -> Mode {
     match mode {
-        Mode::Permits { of: 0, .. } => card.mode.unwrap_or(mode),
+        Mode::Permits { of: 0, .. } => metadata.mode.unwrap_or(mode),
         mode => mode,
     }
 }
 
 /// The entries of one claim together.
-fn grouped(seen: Vec<Seen>) -> Vec<Seen> {
-    let mut claims: Vec<Seen> = Vec::new();
+fn grouped(seen: Vec<SeenClaim>) -> Vec<SeenClaim> {
+    let mut claims: Vec<SeenClaim> = Vec::new();
     for one in seen {
         match claims.iter_mut().find(|claim| claim.id.is_some() && claim.id == one.id) {
             Some(claim) => {

@@ -2,26 +2,26 @@
 
 use std::sync::Arc;
 
-use super::Office;
+use super::ConsensusClient;
 use super::claims::fence;
-use super::desk::{Desk, Stage};
-use super::ensemble::{Ensemble, Line, Part};
-use super::line::{Standing, standing};
+use super::ensemble::{Ensemble, Queue, QueuePart};
+use super::leases::{LeaseStage, OwnLease};
 use super::permits::are_in;
+use super::queue::{QueueStanding, standing};
 use super::upkeep::PAUSE;
 use crate::claim::{Mode, Predecessor, Ticket, Wake};
 use crate::clock::Moment;
 use crate::error::Result;
 
-impl<E: Ensemble> Office<E> {
+impl<E: Ensemble> ConsensusClient<E> {
     pub(super) async fn wait(self: Arc<Self>, ticket: Ticket, until: Moment) -> Result<Wake> {
-        let Some(desk) = self.desks.get(ticket.id) else { return Ok(Wake::Look) };
-        let Stage::Queued { ahead } = desk.stage.clone() else { return Ok(Wake::Look) };
+        let Some(lease) = self.leases.get(ticket.id) else { return Ok(Wake::Look) };
+        let LeaseStage::Queued { ahead } = lease.stage.clone() else { return Ok(Wake::Look) };
         let turn = async {
             match (ahead, self.way(ticket.mode)) {
                 (Some(ahead), Mode::Permits { .. }) => self.turn_at_the_door(ahead).await,
-                (None, _) => self.permits_come(&desk).await,
-                (Some(ahead), _) => self.turn_in_the_queue(&desk, ahead).await,
+                (None, _) => self.permits_come(&lease).await,
+                (Some(ahead), _) => self.turn_in_the_queue(&lease, ahead).await,
             }
         };
         tokio::select! {
@@ -35,7 +35,7 @@ impl<E: Ensemble> Office<E> {
                 }
             },
             // Then it has to join again, in another session.
-            () = desk.session.ended() => Ok(Wake::Look),
+            () = lease.session.ended() => Ok(Wake::Look),
             () = self.clock.sleep_until(until) => Ok(Wake::Look),
         }
     }
@@ -48,17 +48,21 @@ impl<E: Ensemble> Office<E> {
         Ok(())
     }
 
-    async fn turn_in_the_queue(self: &Arc<Self>, desk: &Desk, ahead: Arc<str>) -> Result<Wake> {
-        let Some(mine) = desk.entries.first() else { return Ok(Wake::Look) };
+    async fn turn_in_the_queue(
+        self: &Arc<Self>,
+        lease: &OwnLease,
+        ahead: Arc<str>,
+    ) -> Result<Wake> {
+        let Some(mine) = lease.entries.first() else { return Ok(Wake::Look) };
         let mut ahead = ahead;
         loop {
             self.passed(ahead).await?;
-            let line = Line::of(&desk.ticket.name, Part::Queue);
+            let line = Queue::of(&lease.ticket.name, QueuePart::Queue);
             let queue = self.ensemble.list(line, Some(mine.clone())).await?;
             match standing(&queue, mine) {
-                Standing::Holds => return Ok(self.handed_over(desk)),
-                Standing::Behind(next) => ahead = next,
-                Standing::OtherKind(_) | Standing::Absent => return Ok(Wake::Look),
+                QueueStanding::Holds => return Ok(self.handed_over(lease)),
+                QueueStanding::Behind(next) => ahead = next,
+                QueueStanding::OtherKind(_) | QueueStanding::Absent => return Ok(Wake::Look),
             }
         }
     }
@@ -70,16 +74,16 @@ impl<E: Ensemble> Office<E> {
         Ok(Wake::Look)
     }
 
-    async fn permits_come(self: &Arc<Self>, desk: &Desk) -> Result<Wake> {
+    async fn permits_come(self: &Arc<Self>, lease: &OwnLease) -> Result<Wake> {
         loop {
-            let line = Line::of(&desk.ticket.name, Part::Permits);
+            let line = Queue::of(&lease.ticket.name, QueuePart::Permits);
             let watched = self.ensemble.watch_line(line).await?;
-            if !are_in(&desk.entries, &watched.line) {
+            if !are_in(&lease.entries, &watched.line) {
                 return Ok(Wake::Look);
             }
-            if self.has_permits(desk, &watched.line) {
-                let granted = self.handed_over(desk);
-                self.leave_the_door(desk).await;
+            if self.has_permits(lease, &watched.line) {
+                let granted = self.handed_over(lease);
+                self.leave_the_door(lease).await;
                 return Ok(granted);
             }
             watched.change.await;
@@ -89,20 +93,20 @@ impl<E: Ensemble> Office<E> {
     /// The turn has come. The lease runs as long as the place would have: both
     /// are the session's. What has been told of it meanwhile counts: without the
     /// entries that were looked at there is nothing to hold.
-    fn handed_over(self: &Arc<Self>, desk: &Desk) -> Wake {
-        let fence = fence(&desk.entries);
-        let take = |now: &mut Desk| {
-            let same = now.entries == desk.entries;
+    fn handed_over(self: &Arc<Self>, lease: &OwnLease) -> Wake {
+        let fence = fence(&lease.entries);
+        let take = |now: &mut OwnLease| {
+            let same = now.entries == lease.entries;
             if same {
-                now.stage = Stage::Held { fence };
+                now.stage = LeaseStage::Held { fence };
             }
             same
         };
-        if desk.session.is_over() || self.desks.update(desk.ticket.id, take) != Some(true) {
+        if lease.session.is_over() || self.leases.update(lease.ticket.id, take) != Some(true) {
             return Wake::Look;
         }
-        if let Some(span) = desk.fixed_for {
-            self.end_at(desk.ticket.id, self.clock.now().after(span));
+        if let Some(span) = lease.fixed_for {
+            self.end_at(lease.ticket.id, self.clock.now().after(span));
         }
         Wake::Granted { fence, predecessor: Predecessor::Unknown }
     }

@@ -5,7 +5,7 @@ use super::link::Dial;
 use super::proto::{AuthenticateRequest, StatusRequest, StatusResponse};
 use super::version::Version;
 use crate::engine::{Finding, Severity};
-use crate::engines::tempo::Tempo;
+use crate::engines::kit::skew::SkewCheck;
 use crate::error::{Error, Result};
 
 /// How far a member may be behind before somebody should know.
@@ -15,7 +15,7 @@ const QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 
 impl Etcd {
     pub(super) async fn examine(&self) -> Result<Vec<Finding>> {
-        let mut findings = self.tempo().await?;
+        let mut findings = self.skew().await?;
         let mut members = Vec::new();
         for dial in self.link.dials() {
             match self.link.ask_at(dial, StatusRequest {}).await {
@@ -32,14 +32,14 @@ impl Etcd {
         Ok(findings)
     }
 
-    async fn tempo(&self) -> Result<Vec<Finding>> {
-        let mut tempo = Tempo::new(self.link.timeout());
-        for _ in 0..Tempo::LOOKS {
+    async fn skew(&self) -> Result<Vec<Finding>> {
+        let mut skew = SkewCheck::new(self.link.timeout());
+        for _ in 0..SkewCheck::LOOKS {
             let asked = self.link.clock().now();
             self.ping(self.link.deadline()).await?;
-            tempo.add(self.link.clock().now().since(asked), None);
+            skew.add(self.link.clock().now().since(asked), None);
         }
-        Ok(tempo.findings())
+        Ok(skew.findings())
     }
 
     fn lonely(&self) -> Option<Finding> {

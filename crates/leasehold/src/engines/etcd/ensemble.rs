@@ -9,8 +9,8 @@ use super::Etcd;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Ensemble, Entered, Entry, If, Life, Line, Look, Newcomer, News, Scan, Session, Step, Value,
-    Watched, WatchedLine,
+    Ensemble, Entered, If, Look, Newcomer, Queue, QueueEntry, Scan, Session, StoredValue, TxnStep,
+    ValueLife, ValueNews, Watched, WatchedQueue,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -25,7 +25,7 @@ impl Ensemble for Arc<Etcd> {
     }
 
     fn bus(&self) -> &Bus {
-        self.link.mood().bus()
+        self.link.state_publisher().bus()
     }
 
     /// Go's mutex listens to nobody, and the value of an election is its own.
@@ -46,19 +46,19 @@ impl Ensemble for Arc<Etcd> {
     fn join(
         &self,
         session: Arc<Session>,
-        line: Line,
+        line: Queue,
         newcomer: Newcomer,
     ) -> BoxFuture<Result<Entered>> {
         let me = Self::clone(self);
         Box::pin(async move { me.join_line(session, &line, newcomer).await })
     }
 
-    fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>> {
+    fn list(&self, line: Queue, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::list(&me, &line, mine.as_ref()).await })
     }
 
-    fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>> {
+    fn watch_line(&self, line: Queue) -> BoxFuture<Result<WatchedQueue>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::watch_line(&me, &line).await })
     }
@@ -81,17 +81,21 @@ impl Ensemble for Arc<Etcd> {
         Box::pin(async move { Etcd::watch(&me, &key).await })
     }
 
-    fn change(&self, steps: Vec<Step>) -> BoxFuture<Result<Option<u64>>> {
+    fn change(&self, steps: Vec<TxnStep>) -> BoxFuture<Result<Option<u64>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::change(&me, steps).await })
     }
 
-    fn downgrade(&self, session: Arc<Session>, entry: Entry) -> BoxFuture<Result<Option<Entry>>> {
+    fn downgrade(
+        &self,
+        session: Arc<Session>,
+        entry: QueueEntry,
+    ) -> BoxFuture<Result<Option<QueueEntry>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::downgrade(&me, &session, entry).await })
     }
 
-    fn withdraw(&self, line: Line, id: LeaseId) -> BoxFuture<Result<bool>> {
+    fn withdraw(&self, line: Queue, id: LeaseId) -> BoxFuture<Result<bool>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::withdraw(&me, &line, id).await })
     }
@@ -107,7 +111,7 @@ impl Ensemble for Arc<Etcd> {
         Box::pin(async move { Etcd::names(&me, &namespace, &prefix, after, most).await })
     }
 
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Value>>> {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<StoredValue>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::load(&me, &name).await })
     }
@@ -117,7 +121,7 @@ impl Ensemble for Arc<Etcd> {
         name: Name,
         condition: If,
         bytes: Option<Vec<u8>>,
-        life: Life,
+        life: ValueLife,
         while_there: Option<(Arc<str>, u64)>,
     ) -> BoxFuture<Result<Option<u64>>> {
         let me = Self::clone(self);
@@ -139,7 +143,7 @@ impl Ensemble for Arc<Etcd> {
         &self,
         namespace: Namespace,
         prefix: Arc<str>,
-    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<News>>> {
+    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<ValueNews>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::follow(&me, namespace, &prefix).await })
     }

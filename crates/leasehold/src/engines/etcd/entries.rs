@@ -9,7 +9,7 @@ use super::proto::{Compare, Event, TxnRequest};
 use super::txn;
 use super::values::session_of;
 use super::watches::Watch;
-use crate::engines::consensus::{Change, Look, Step, Watched};
+use crate::engines::consensus::{KeyChange, Look, TxnStep, Watched};
 use crate::error::Result;
 
 /// How many steps a transaction may have: servers take 128 unless told otherwise.
@@ -37,16 +37,16 @@ impl Etcd {
     }
 
     /// All steps or none: the version of the change, if it came about.
-    pub(super) async fn change(&self, steps: Vec<Step>) -> Result<Option<u64>> {
+    pub(super) async fn change(&self, steps: Vec<TxnStep>) -> Result<Option<u64>> {
         let by = self.link.deadline();
         let mut request = TxnRequest::default();
         let mut bound = None;
         for step in steps {
             request.compare.extend(condition(&step));
             request.success.extend(match step {
-                Step::Remove { key, .. } => Some(txn::delete(&key)),
-                Step::Write { key, bytes, .. } => Some(txn::overwrite(&key, bytes)),
-                Step::Put { name, bytes, life } => {
+                TxnStep::Remove { key, .. } => Some(txn::delete(&key)),
+                TxnStep::Write { key, bytes, .. } => Some(txn::overwrite(&key, bytes)),
+                TxnStep::Put { name, bytes, life } => {
                     let put = self.put(&name, bytes, &life, by).await?;
                     bound = session_of(life).or(bound);
                     Some(put)
@@ -58,19 +58,19 @@ impl Etcd {
 }
 
 /// What must be there for a step to be taken.
-fn condition(step: &Step) -> Option<Compare> {
+fn condition(step: &TxnStep) -> Option<Compare> {
     match step {
-        Step::Remove { key, fence } | Step::Write { key, fence, .. } => {
+        TxnStep::Remove { key, fence } | TxnStep::Write { key, fence, .. } => {
             Some(txn::made_at(key, fence.cast_signed()))
         }
-        Step::Put { .. } => None,
+        TxnStep::Put { .. } => None,
     }
 }
 
-async fn first_change(mut watch: Watch) -> Change {
+async fn first_change(mut watch: Watch) -> KeyChange {
     match watch.next().await {
-        None => Change::Doubt,
-        Some(event) if event.r#type() == EventType::Delete => Change::Gone,
-        Some(Event { kv, .. }) => Change::Written(kv.unwrap_or_default().value),
+        None => KeyChange::Doubt,
+        Some(event) if event.r#type() == EventType::Delete => KeyChange::Gone,
+        Some(Event { kv, .. }) => KeyChange::Written(kv.unwrap_or_default().value),
     }
 }

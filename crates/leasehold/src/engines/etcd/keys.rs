@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::proto::KeyValue;
-use super::settings::Names;
+use super::settings::KeyNames;
 use super::txn::fence;
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Card, Entry, Line, Part};
+use crate::engines::consensus::{Metadata, Queue, QueueEntry, QueuePart};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 
@@ -18,13 +18,13 @@ const PERMITS: &str = "leases/";
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     root: String,
-    names: Names,
+    names: KeyNames,
 }
 
 /// What a key below a line's prefix is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Entry(Entry),
+pub(super) enum KeyKind {
+    QueueEntry(QueueEntry),
     /// The name is used for permits as well.
     Permits(Mode),
     /// It belongs to another name.
@@ -32,29 +32,29 @@ pub(super) enum Found {
 }
 
 impl Keys {
-    pub(super) const fn new(root: String, names: Names) -> Self {
+    pub(super) const fn new(root: String, names: KeyNames) -> Self {
         Self { root, names }
     }
 
-    pub(super) const fn names(&self) -> Names {
+    pub(super) const fn names(&self) -> KeyNames {
         self.names
     }
 
     /// What all keys of a line begin with.
-    pub(super) fn line(&self, line: &Line) -> Result<String> {
+    pub(super) fn line(&self, line: &Queue) -> Result<String> {
         let base = self.base(&line.name)?;
         Ok(match line.part {
-            Part::Queue => base,
-            Part::Door => base + DOOR,
-            Part::Permits => base + PERMITS,
+            QueuePart::Queue => base,
+            QueuePart::Door => base + DOOR,
+            QueuePart::Permits => base + PERMITS,
         })
     }
 
     /// What all keys of a name's locks begin with.
     pub(super) fn base(&self, name: &Name) -> Result<String> {
         match self.names {
-            Names::Escaped => Ok(self.locks(name.namespace()) + &escape(name.as_str()) + "/"),
-            Names::Raw => {
+            KeyNames::Escaped => Ok(self.locks(name.namespace()) + &escape(name.as_str()) + "/"),
+            KeyNames::Raw => {
                 self.check_raw(name)?;
                 Ok(format!("{name}/"))
             }
@@ -82,11 +82,11 @@ impl Keys {
     }
 
     /// Whoever finds it there has been given up, in this part.
-    pub(super) fn tombstone(&self, part: Part, id: LeaseId) -> String {
+    pub(super) fn tombstone(&self, part: QueuePart, id: LeaseId) -> String {
         let part = match part {
-            Part::Queue => "",
-            Part::Door => "-door",
-            Part::Permits => "-permits",
+            QueuePart::Queue => "",
+            QueuePart::Door => "-door",
+            QueuePart::Permits => "-permits",
         };
         format!("{}/tombstones/{:032x}{part}", self.root, id.to_bits())
     }
@@ -108,11 +108,11 @@ impl Keys {
     /// The name that a key of a lock belongs to.
     pub(super) fn name_of(&self, namespace: &Namespace, key: &str) -> Option<Name> {
         let text = match self.names {
-            Names::Escaped => {
+            KeyNames::Escaped => {
                 let rest = key.strip_prefix(&self.locks(namespace))?;
                 unescape(rest.split_once('/')?.0)?
             }
-            Names::Raw => self.raw_name_of(key)?.to_owned(),
+            KeyNames::Raw => self.raw_name_of(key)?.to_owned(),
         };
         Name::new(namespace, text).ok()
     }
@@ -164,55 +164,55 @@ fn suffix(id: LeaseId) -> String {
 }
 
 /// Reads a key below the prefix of a line.
-pub(super) fn read(prefix: &str, part: Part, key: &KeyValue) -> Found {
-    let Ok(text) = std::str::from_utf8(&key.key) else { return Found::Other };
-    let Some(rest) = text.strip_prefix(prefix) else { return Found::Other };
+pub(super) fn read(prefix: &str, part: QueuePart, key: &KeyValue) -> KeyKind {
+    let Ok(text) = std::str::from_utf8(&key.key) else { return KeyKind::Other };
+    let Some(rest) = text.strip_prefix(prefix) else { return KeyKind::Other };
     let counted = rest.starts_with(DOOR) || rest.starts_with(PERMITS);
     let is_entry = !rest.contains('/');
     match part {
-        _ if is_entry => Found::Entry(entry(text.into(), part, key)),
-        Part::Queue if counted => Found::Permits(mode(text, Part::Permits, None)),
-        _ => Found::Other,
+        _ if is_entry => KeyKind::QueueEntry(entry(text.into(), part, key)),
+        QueuePart::Queue if counted => KeyKind::Permits(mode(text, QueuePart::Permits, None)),
+        _ => KeyKind::Other,
     }
 }
 
 /// What an entry says about itself.
-pub(super) fn card_of(key: &KeyValue) -> Card {
+pub(super) fn card_of(key: &KeyValue) -> Metadata {
     match std::str::from_utf8(&key.key).ok().and_then(id_of) {
-        Some(_) => Card::read(&key.value),
+        Some(_) => Metadata::read(&key.value),
         None => guess(&key.value, key.lease),
     }
 }
 
 /// The value of somebody else's, with the lease it lives on, as etcdctl writes it:
 /// a mutex has an empty one, an election whatever its candidates propose.
-fn guess(value: &[u8], lease: i64) -> Card {
-    let card = Card::read(value);
-    if card.label.is_empty() {
-        Card { label: format!("lease {lease:016x}").into(), ..card }
+fn guess(value: &[u8], lease: i64) -> Metadata {
+    let metadata = Metadata::read(value);
+    if metadata.label.is_empty() {
+        Metadata { label: format!("lease {lease:016x}").into(), ..metadata }
     } else {
-        card
+        metadata
     }
 }
 
-fn entry(whole: Arc<str>, part: Part, key: &KeyValue) -> Entry {
-    let (id, card) = (id_of(&whole), card_of(key));
-    let mode = mode(&whole, part, card.mode);
+fn entry(whole: Arc<str>, part: QueuePart, key: &KeyValue) -> QueueEntry {
+    let (id, metadata) = (id_of(&whole), card_of(key));
+    let mode = mode(&whole, part, metadata.mode);
     let (order, fence) = (key.create_revision, Some(fence(key)));
-    Entry { key: whole, order, id, mode, fence, card: Some(card) }
+    QueueEntry { key: whole, order, id, mode, fence, metadata: Some(metadata) }
 }
 
 /// How an entry takes its name: as its key says, which is the most it can be. Its
-/// card can only say that it is less by now. Go's clients say nothing, and lock.
-fn mode(key: &str, part: Part, card: Option<Mode>) -> Mode {
+/// metadata can only say that it is less by now. Go's clients say nothing, and lock.
+fn mode(key: &str, part: QueuePart, metadata: Option<Mode>) -> Mode {
     let told = id_of(key).and_then(|_| mode_of(key));
-    match (part, told, card) {
-        (Part::Door, ..) => Mode::Exclusive,
-        (Part::Queue, Some(Mode::Write), Some(Mode::Read)) => Mode::Read,
-        (Part::Queue, Some(mode), _) => mode,
-        (Part::Queue, None, _) => Mode::Exclusive,
-        (Part::Permits, Some(mode @ Mode::Permits { .. }), _) => mode,
-        (Part::Permits, ..) => ALL,
+    match (part, told, metadata) {
+        (QueuePart::Door, ..) => Mode::Exclusive,
+        (QueuePart::Queue, Some(Mode::Write), Some(Mode::Read)) => Mode::Read,
+        (QueuePart::Queue, Some(mode), _) => mode,
+        (QueuePart::Queue, None, _) => Mode::Exclusive,
+        (QueuePart::Permits, Some(mode @ Mode::Permits { .. }), _) => mode,
+        (QueuePart::Permits, ..) => ALL,
     }
 }
 
@@ -249,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    fn keys(names: Names) -> Keys {
+    fn keys(names: KeyNames) -> Keys {
         Keys::new("top/leasehold".into(), names)
     }
 
@@ -257,8 +257,8 @@ mod tests {
         Name::new(&Namespace::default(), text).unwrap()
     }
 
-    fn line(text: &str, part: Part) -> Line {
-        Line { name: name(text), part }
+    fn line(text: &str, part: QueuePart) -> Queue {
+        Queue { name: name(text), part }
     }
 
     fn stored(key: &str) -> KeyValue {
@@ -268,17 +268,17 @@ mod tests {
     #[test]
     fn a_claim_has_one_key_in_each_line() {
         let id = LeaseId::random();
-        for names in [Names::Escaped, Names::Raw] {
-            for part in [Part::Queue, Part::Door, Part::Permits] {
+        for names in [KeyNames::Escaped, KeyNames::Raw] {
+            for part in [QueuePart::Queue, QueuePart::Door, QueuePart::Permits] {
                 let prefix = keys(names).line(&line("a/b", part)).unwrap();
                 let mode = match part {
-                    Part::Queue => Mode::Write,
-                    Part::Door => Mode::Exclusive,
-                    Part::Permits => Mode::Permits { take: 3, of: 5 },
+                    QueuePart::Queue => Mode::Write,
+                    QueuePart::Door => Mode::Exclusive,
+                    QueuePart::Permits => Mode::Permits { take: 3, of: 5 },
                 };
                 let own = Keys::own(&prefix, 0xabc, id, mode);
                 assert!(is_of(own.as_bytes(), id));
-                let Found::Entry(entry) = read(&prefix, part, &stored(&own)) else {
+                let KeyKind::QueueEntry(entry) = read(&prefix, part, &stored(&own)) else {
                     panic!("{own}")
                 };
                 assert_eq!((entry.id, entry.fence, entry.order), (Some(id), Some(7), 7));
@@ -294,13 +294,15 @@ mod tests {
 
     #[test]
     fn a_guest_has_the_layout_of_go() {
-        let prefix = keys(Names::Raw).line(&line("a", Part::Queue)).unwrap();
+        let prefix = keys(KeyNames::Raw).line(&line("a", QueuePart::Queue)).unwrap();
         assert_eq!(prefix, "a/");
-        let Found::Entry(guest) = read(&prefix, Part::Queue, &stored("a/694d8")) else { panic!() };
+        let KeyKind::QueueEntry(guest) = read(&prefix, QueuePart::Queue, &stored("a/694d8")) else {
+            panic!()
+        };
         assert_eq!((guest.id, guest.mode), (None, Mode::Exclusive));
-        assert_eq!(read(&prefix, Part::Queue, &stored("a/b/694d8")), Found::Other);
+        assert_eq!(read(&prefix, QueuePart::Queue, &stored("a/b/694d8")), KeyKind::Other);
         for key in ["a/leases/694d8", "a/locks/694d8"] {
-            assert_eq!(read(&prefix, Part::Queue, &stored(key)), Found::Permits(ALL));
+            assert_eq!(read(&prefix, QueuePart::Queue, &stored(key)), KeyKind::Permits(ALL));
         }
     }
 
@@ -310,25 +312,25 @@ mod tests {
         let seen = |part, mode, value: &[u8]| {
             let key = stored(&Keys::own(prefix, 0xabc, LeaseId::random(), mode));
             match read(prefix, part, &KeyValue { value: value.into(), ..key }) {
-                Found::Entry(entry) => entry.mode,
+                KeyKind::QueueEntry(entry) => entry.mode,
                 found => panic!("{found:?}"),
             }
         };
         let permits = Mode::Permits { take: 5, of: 5 };
         for value in [&b""[..], b"__REVOKE__", b"x\nmode=1/5", b"x\nmode=exclusive", b"\xff"] {
-            assert_eq!(seen(Part::Queue, Mode::Write, value), Mode::Write);
-            assert_eq!(seen(Part::Queue, Mode::Read, value), Mode::Read);
-            assert_eq!(seen(Part::Queue, Mode::Exclusive, value), Mode::Exclusive);
-            assert_eq!(seen(Part::Permits, permits, value), permits);
+            assert_eq!(seen(QueuePart::Queue, Mode::Write, value), Mode::Write);
+            assert_eq!(seen(QueuePart::Queue, Mode::Read, value), Mode::Read);
+            assert_eq!(seen(QueuePart::Queue, Mode::Exclusive, value), Mode::Exclusive);
+            assert_eq!(seen(QueuePart::Permits, permits, value), permits);
         }
-        assert_eq!(seen(Part::Queue, Mode::Write, b"x\nmode=read"), Mode::Read, "a downgrade");
-        assert_eq!(seen(Part::Queue, Mode::Exclusive, b"x\nmode=read"), Mode::Exclusive);
-        assert_eq!(seen(Part::Permits, Mode::Read, b""), ALL, "whoever does not say");
+        assert_eq!(seen(QueuePart::Queue, Mode::Write, b"x\nmode=read"), Mode::Read, "a downgrade");
+        assert_eq!(seen(QueuePart::Queue, Mode::Exclusive, b"x\nmode=read"), Mode::Exclusive);
+        assert_eq!(seen(QueuePart::Permits, Mode::Read, b""), ALL, "whoever does not say");
     }
 
     #[test]
     fn raw_names_keep_away_from_our_own_keys() {
-        let raw = keys(Names::Raw);
+        let raw = keys(KeyNames::Raw);
         assert!(raw.base(&name("top/leasehold")).is_err());
         assert!(raw.base(&name("top/leasehold2")).is_ok());
         let elsewhere = Name::new(&Namespace::new("shop").unwrap(), "a").unwrap();
@@ -340,7 +342,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_name_is_part_of_another(a in "[a/%]{1,6}", b in "[a/%]{1,6}") {
-            let base = |text: &str| keys(Names::Escaped).base(&name(text)).unwrap();
+            let base = |text: &str| keys(KeyNames::Escaped).base(&name(text)).unwrap();
             prop_assert_eq!(a == b, base(&a).starts_with(&base(&b)));
         }
 

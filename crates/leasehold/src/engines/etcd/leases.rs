@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use super::heart::{Heart, Order};
-use super::link::{Fault, Link, over};
+use super::keepalive::{Keepalive, KeepaliveOrder};
+use super::link::{CallFault, Link, over};
 use super::proto::{LeaseGrantRequest, LeaseRevokeRequest};
 use crate::clock::Moment;
 use crate::engines::consensus::Session;
@@ -18,15 +18,15 @@ use crate::home::Handle;
 /// One lease for each ttl and lock delay, in whole seconds.
 pub(super) struct Leases {
     link: Arc<Link>,
-    live: Arc<Live>,
+    live: Arc<LiveLeases>,
     /// Held while one is granted: one is enough for all who want it.
     granting: tokio::sync::Mutex<()>,
-    heart: mpsc::UnboundedSender<Order>,
+    keepalive: mpsc::UnboundedSender<KeepaliveOrder>,
     beating: AbortHandle,
 }
 
 /// The sessions that are not over, by what was asked for.
-pub(super) struct Live {
+pub(super) struct LiveLeases {
     link: Arc<Link>,
     table: Mutex<BTreeMap<Span, Arc<Session>>>,
 }
@@ -40,15 +40,15 @@ struct Span {
 
 impl Leases {
     pub(super) fn new(link: &Arc<Link>, home: &Handle) -> Self {
-        let live = Live { link: Arc::clone(link), table: Mutex::default() };
+        let live = LiveLeases { link: Arc::clone(link), table: Mutex::default() };
         let live = Arc::new(live);
-        let (heart, orders) = mpsc::unbounded_channel();
-        let beating = home.spawn(Heart::new(link, &live, orders).beat()).abort_handle();
+        let (keepalive, orders) = mpsc::unbounded_channel();
+        let beating = home.spawn(Keepalive::new(link, &live, orders).beat()).abort_handle();
         let granting = tokio::sync::Mutex::default();
-        Self { link: Arc::clone(link), live, granting, heart, beating }
+        Self { link: Arc::clone(link), live, granting, keepalive, beating }
     }
 
-    pub(super) const fn live(&self) -> &Arc<Live> {
+    pub(super) const fn live(&self) -> &Arc<LiveLeases> {
         &self.live
     }
 
@@ -97,9 +97,9 @@ impl Leases {
         let ttl = kept.saturating_sub(delay);
         let session = Arc::new(Session::new(id.cast_unsigned(), ttl, delay, sent_at));
         self.live.table().insert(span, Arc::clone(&session));
-        self.link.mood().new_session();
-        // The heart beats for as long as we are here.
-        let _ = self.heart.send(Order::Keep(Arc::clone(&session)));
+        self.link.state_publisher().new_session();
+        // Keepalives are sent for as long as we are here.
+        let _ = self.keepalive.send(KeepaliveOrder::Keep(Arc::clone(&session)));
         Ok(session)
     }
 
@@ -111,7 +111,7 @@ impl Leases {
 
     pub(super) async fn revoke(&self, id: i64, by: Moment) -> Result<()> {
         match self.link.try_ask(LeaseRevokeRequest { id }, by).await {
-            Ok(_) | Err(Fault::LeaseGone) => Ok(()),
+            Ok(_) | Err(CallFault::LeaseGone) => Ok(()),
             Err(fault) => Err(fault.into_error()),
         }
     }
@@ -119,7 +119,7 @@ impl Leases {
     /// Renews now.
     pub(super) async fn prove(&self, session: &Arc<Session>, by: Moment) -> Result<()> {
         let (done, answer) = oneshot::channel();
-        let _ = self.heart.send(Order::Prove(Arc::clone(session), done));
+        let _ = self.keepalive.send(KeepaliveOrder::Prove(Arc::clone(session), done));
         let answered = tokio::select! {
             biased;
             answer = answer => answer.is_ok(),
@@ -148,7 +148,7 @@ impl Leases {
     }
 }
 
-impl Live {
+impl LiveLeases {
     fn get(&self, span: Span) -> Option<Arc<Session>> {
         self.table().get(&span).map(Arc::clone)
     }
@@ -160,7 +160,7 @@ impl Live {
         let before = table.len();
         table.retain(|_, other| other.id() != session.id());
         if before > 0 && table.is_empty() {
-            self.link.mood().no_session();
+            self.link.state_publisher().no_session();
         }
     }
 

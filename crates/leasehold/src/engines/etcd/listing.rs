@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Etcd;
 use super::keys::escape;
 use super::proto::RangeRequest;
-use super::settings::Names;
+use super::settings::KeyNames;
 use super::txn;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -34,9 +34,9 @@ impl Etcd {
         let by = self.link.deadline();
         let mut names = BTreeSet::new();
         let start = match self.keys.names() {
-            Names::Escaped => self.keys.locks(namespace) + &escape(prefix),
-            Names::Raw if *namespace == Namespace::default() => prefix.to_owned(),
-            Names::Raw => return Ok(names),
+            KeyNames::Escaped => self.keys.locks(namespace) + &escape(prefix),
+            KeyNames::Raw if *namespace == Namespace::default() => prefix.to_owned(),
+            KeyNames::Raw => return Ok(names),
         };
         let range_end = txn::end_of(&start);
         let mut key = if start.is_empty() { vec![0] } else { start.into_bytes() };
@@ -56,7 +56,7 @@ impl Etcd {
     fn beyond(&self, namespace: &Namespace, key: &[u8]) -> Vec<u8> {
         let name = str::from_utf8(key).ok().and_then(|key| self.keys.name_of(namespace, key));
         let base = name.and_then(|name| self.keys.base(&name).ok());
-        match base.filter(|_| self.keys.names() == Names::Escaped) {
+        match base.filter(|_| self.keys.names() == KeyNames::Escaped) {
             Some(base) => txn::end_of(&base),
             // Other names may lie below this one.
             None => [key, &[0]].concat(),

@@ -7,14 +7,13 @@
 mod checkup;
 mod ensemble;
 mod entries;
-mod graves;
-mod heart;
+mod keepalive;
 mod keys;
 mod leases;
-mod lines;
 mod link;
 mod listing;
-mod pause;
+mod queues;
+mod tombstones;
 // Generated: `cargo xtask proto`.
 #[allow(unreachable_pub, clippy::all)]
 #[rustfmt::skip]
@@ -35,18 +34,19 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use self::graves::Graves;
 use self::keys::Keys;
 use self::leases::Leases;
 use self::link::Link;
 use self::proto::{MemberListRequest, RangeRequest};
 use self::settings::Settings;
+use self::tombstones::Tombstones;
 use self::watches::Watches;
 use crate::claim::LeaseId;
 use crate::clock::{Clock, Moment};
 use crate::engine::Engine;
 use crate::engine::profile::{Profile, Survives};
-use crate::engines::consensus::{self, Part};
+use crate::engines::consensus::{self, QueuePart};
+use crate::engines::kit::backoff::Backoff;
 use crate::error::Result;
 use crate::home::Handle;
 use crate::url::Url;
@@ -64,7 +64,7 @@ struct Etcd {
     leases: Leases,
     watches: Watches,
     keys: Keys,
-    graves: Graves,
+    tombstones: Tombstones,
     profile: Profile,
     home: Handle,
     closed: watch::Sender<bool>,
@@ -82,8 +82,8 @@ impl Etcd {
             profile.survives = Survives::Restart;
         }
         let keys = Keys::new(settings.root.clone(), settings.names);
-        let (graves, closed) = (Graves::default(), watch::Sender::new(false));
-        let etcd = Self { link, leases, watches, keys, graves, profile, home, closed };
+        let (tombstones, closed) = (Tombstones::default(), watch::Sender::new(false));
+        let etcd = Self { link, leases, watches, keys, tombstones, profile, home, closed };
         // Some requests are open to users without rights; this one is not.
         etcd.ping(etcd.link.deadline()).await?;
         Ok(etcd)
@@ -91,7 +91,7 @@ impl Etcd {
 
     /// Reads what every user of ours may read, from a majority of the members.
     async fn ping(&self, by: Moment) -> Result<()> {
-        let nothing = txn::one(&self.keys.tombstone(Part::Queue, LeaseId::from_bits(0)));
+        let nothing = txn::one(&self.keys.tombstone(QueuePart::Queue, LeaseId::from_bits(0)));
         self.link.ask(RangeRequest { count_only: true, ..nothing }, by).await?;
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Etcd {
         self.closed.send_replace(true);
         let closed = self.leases.close().await;
         self.watches.close();
-        self.link.mood().bus().close();
+        self.link.state_publisher().bus().close();
         closed
     }
 }
@@ -128,4 +128,9 @@ impl fmt::Debug for Etcd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Etcd").field(&self.profile.endpoint).finish()
     }
+}
+
+/// The pauses before a stream is opened again: short beside the shortest ttl.
+const fn backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(20), Duration::from_millis(500))
 }

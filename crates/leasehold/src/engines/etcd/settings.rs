@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::engines::tls::Files;
+use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
 use crate::url::{Options, Url, decode, host_and_port};
 
@@ -16,7 +16,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How the name of a lock becomes a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
+pub(super) enum KeyNames {
     /// Below the root, escaped: no name is part of another.
     Escaped,
     /// As it is, so that Go's concurrency package and etcdctl share it.
@@ -25,14 +25,14 @@ pub(super) enum Names {
 
 /// Who we are. Never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Login {
+pub(super) struct EtcdLogin {
     pub(super) user: String,
     pub(super) password: String,
 }
 
 /// One server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Host {
+pub(super) struct EtcdServer {
     pub(super) name: String,
     pub(super) port: u16,
 }
@@ -40,14 +40,14 @@ pub(super) struct Host {
 /// Everything that a URL says.
 #[derive(Clone)]
 pub(super) struct Settings {
-    pub(super) hosts: Vec<Host>,
-    pub(super) login: Option<Login>,
+    pub(super) hosts: Vec<EtcdServer>,
+    pub(super) login: Option<EtcdLogin>,
     pub(super) tls: Option<Files>,
     pub(super) connect: Duration,
     pub(super) timeout: Duration,
     /// What our own keys begin with.
     pub(super) root: String,
-    pub(super) names: Names,
+    pub(super) names: KeyNames,
 }
 
 impl Settings {
@@ -59,7 +59,7 @@ impl Settings {
         let (login, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
         Ok(Self {
             hosts: list(hosts.strip_suffix('/').unwrap_or(hosts))?,
-            login: Login::parse(login)?,
+            login: EtcdLogin::parse(login)?,
             tls: if tls { Some(Files::from_options(options)?) } else { None },
             connect: options.duration("connect")?.unwrap_or(CONNECT),
             timeout: options.duration("timeout")?.unwrap_or(TIMEOUT),
@@ -76,7 +76,7 @@ impl Settings {
     }
 }
 
-impl Login {
+impl EtcdLogin {
     /// `user:password`, decoded after the split.
     fn parse(text: &str) -> Result<Option<Self>> {
         if text.is_empty() {
@@ -88,7 +88,7 @@ impl Login {
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for EtcdServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name.contains(':') {
             true => write!(f, "[{}]:{}", self.name, self.port),
@@ -97,11 +97,11 @@ impl fmt::Display for Host {
     }
 }
 
-fn list(hosts: &str) -> Result<Vec<Host>> {
+fn list(hosts: &str) -> Result<Vec<EtcdServer>> {
     if hosts.is_empty() {
-        return Ok(vec![Host { name: "127.0.0.1".into(), port: PORT }]);
+        return Ok(vec![EtcdServer { name: "127.0.0.1".into(), port: PORT }]);
     }
-    let host = |text| host_and_port(text, PORT).map(|(name, port)| Host { name, port });
+    let host = |text| host_and_port(text, PORT).map(|(name, port)| EtcdServer { name, port });
     hosts.split(',').map(|text| host(text).ok_or_else(wrong_form)).collect()
 }
 
@@ -124,10 +124,10 @@ fn root(options: &Options) -> Result<String> {
     Err(Error::invalid("option \"root\" takes a path such as leasehold or team/leasehold"))
 }
 
-fn names(options: &Options) -> Result<Names> {
+fn names(options: &Options) -> Result<KeyNames> {
     match options.get("names")? {
-        None | Some("escaped") => Ok(Names::Escaped),
-        Some("raw") => Ok(Names::Raw),
+        None | Some("escaped") => Ok(KeyNames::Escaped),
+        Some("raw") => Ok(KeyNames::Raw),
         Some(_) => Err(Error::invalid("option \"names\" takes escaped or raw")),
     }
 }
@@ -155,10 +155,10 @@ mod tests {
         let login = full.login.unwrap();
         assert_eq!((login.user.as_str(), login.password.as_str()), ("me", "p@s:"));
         assert_eq!((full.timeout, full.root.as_str()), (Duration::from_secs(1), "x/y"));
-        assert_eq!(full.names, Names::Raw);
+        assert_eq!(full.names, KeyNames::Raw);
         let short = read("etcd://").unwrap();
         assert_eq!(short.endpoint(), "etcd://127.0.0.1:2379");
-        assert!(short.login.is_none() && short.tls.is_none() && short.names == Names::Escaped);
+        assert!(short.login.is_none() && short.tls.is_none() && short.names == KeyNames::Escaped);
     }
 
     #[test]

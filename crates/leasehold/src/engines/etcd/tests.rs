@@ -10,8 +10,8 @@ use crate::claim::{Claim, LeaseId, Mode, Owner, Ticket, Verdict, Wants};
 use crate::clock::Clock;
 use crate::engine::Event;
 use crate::engines::consensus::{
-    self, Card, Change, Ensemble, Entered, Entry, If, Joined, Life, Line, Newcomer, News, Part,
-    Session, Step,
+    self, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, Queue, QueueEntry,
+    QueuePart, Session, TxnStep, ValueLife, ValueNews,
 };
 use crate::error::{ErrorKind, Result};
 use crate::name::{Name, Namespace};
@@ -23,34 +23,34 @@ fn name(text: &str) -> Name {
     Name::new(&Namespace::default(), text).unwrap()
 }
 
-fn queue(text: &str) -> Line {
-    Line { name: name(text), part: Part::Queue }
+fn queue(text: &str) -> Queue {
+    Queue { name: name(text), part: QueuePart::Queue }
 }
 
 fn newcomer(mode: Mode) -> Newcomer {
-    let card = Card { label: "somebody".into(), mode: Some(mode), ..Card::default() };
+    let metadata = Metadata { label: "somebody".into(), mode: Some(mode), ..Metadata::default() };
     Newcomer {
         id: LeaseId::random(),
         mode,
-        card,
+        metadata,
         only_if_empty: false,
         again: false,
         wants: Wants::Lease,
     }
 }
 
-async fn joined(etcd: &Arc<Etcd>, line: &Line, newcomer: &Newcomer) -> Joined {
+async fn joined(etcd: &Arc<Etcd>, line: &Queue, newcomer: &Newcomer) -> Joined {
     let session = etcd.session(TTL, NONE).await.unwrap();
     let Entered(found) = etcd.join(session, line.clone(), newcomer.clone()).await.unwrap();
     found.await.unwrap()
 }
 
-async fn entry(etcd: &Arc<Etcd>, line: &Line, mode: Mode) -> Entry {
+async fn entry(etcd: &Arc<Etcd>, line: &Queue, mode: Mode) -> QueueEntry {
     joined(etcd, line, &newcomer(mode)).await.mine.remove(0)
 }
 
-fn remove(entry: &Entry) -> Vec<Step> {
-    vec![Step::Remove { key: Arc::clone(&entry.key), fence: entry.fence.unwrap() }]
+fn remove(entry: &QueueEntry) -> Vec<TxnStep> {
+    vec![TxnStep::Remove { key: Arc::clone(&entry.key), fence: entry.fence.unwrap() }]
 }
 
 /// A limit for what is bound to happen.
@@ -134,7 +134,7 @@ async fn those_who_join_stand_in_the_order_of_coming() {
     let second = joined(&there, &line, &newcomer(Mode::Exclusive)).await;
     assert_eq!(second.line.len(), 2);
     assert_eq!(second.line[0].key, mine.mine[0].key);
-    assert_eq!(&*second.line[0].card.as_ref().unwrap().label, "somebody");
+    assert_eq!(&*second.line[0].metadata.as_ref().unwrap().label, "somebody");
     assert!(second.mine[0].fence > mine.mine[0].fence);
     assert_eq!(there.list(line, None).await.unwrap(), second.line);
 }
@@ -167,7 +167,7 @@ async fn a_newcomer_reads_the_value_and_may_be_content_with_it() {
         assert_eq!((first.mine.len(), first.value), (1, Some(None)));
         etcd.change(remove(&first.mine[0])).await.unwrap();
         let put = Some(b"done".to_vec());
-        etcd.store(line.name.clone(), If::Any, put, Life::Forever, None).await.unwrap();
+        etcd.store(line.name.clone(), If::Any, put, ValueLife::Forever, None).await.unwrap();
         let content = joined(&etcd, &line, &ask(Wants::RecordOrLease, only_if_empty)).await;
         assert_eq!(content.value.flatten().unwrap().bytes, b"done");
         assert!(content.mine.is_empty() && etcd.list(line.clone(), None).await.unwrap().is_empty());
@@ -209,22 +209,22 @@ async fn a_watched_entry_tells_its_end_and_what_is_written_over_it() {
     let line = queue("w");
     let first = entry(&etcd, &line, Mode::Exclusive).await;
     let watched = etcd.watch(Arc::clone(&first.key)).await.unwrap().unwrap();
-    assert_eq!(&*Card::read(&watched.bytes).label, "somebody");
+    assert_eq!(&*Metadata::read(&watched.bytes).label, "somebody");
     let dropped = etcd.watch(Arc::clone(&first.key)).await.unwrap().unwrap();
     drop(dropped);
     let changed = etcd.change(remove(&first)).await.unwrap().unwrap();
     assert!(changed > first.fence.unwrap());
-    assert_eq!(soon(watched.change).await, Change::Gone);
+    assert_eq!(soon(watched.change).await, KeyChange::Gone);
     assert!(etcd.watch(Arc::clone(&first.key)).await.unwrap().is_none());
     assert_eq!(etcd.change(remove(&first)).await.unwrap(), None, "nothing is there to remove");
 
     let second = entry(&etcd, &line, Mode::Exclusive).await;
     let watched = etcd.watch(Arc::clone(&second.key)).await.unwrap().unwrap();
     server.ctl(&["put", &second.key, "let go"]);
-    assert_eq!(soon(watched.change).await, Change::Written(b"let go".to_vec()));
+    assert_eq!(soon(watched.change).await, KeyChange::Written(b"let go".to_vec()));
     let seen = etcd.look(vec![Arc::clone(&second.key), first.key]).await.unwrap();
     assert_eq!(
-        seen[0].as_ref().map(|(card, fence)| (&*card.label, *fence)),
+        seen[0].as_ref().map(|(metadata, fence)| (&*metadata.label, *fence)),
         Some(("let go", second.fence.unwrap()))
     );
     assert!(seen[1].is_none());
@@ -244,14 +244,14 @@ async fn a_watch_of_forgotten_history_is_in_doubt() {
     let mut late = etcd.watches.watch("x", Vec::new(), mine.order);
     assert_eq!(soon(late.next()).await, None);
     etcd.change(remove(&mine)).await.unwrap();
-    assert_eq!(soon(other.change).await, Change::Gone, "others go on");
+    assert_eq!(soon(other.change).await, KeyChange::Gone, "others go on");
 }
 
 #[tokio::test]
 async fn a_line_tells_of_its_next_change() {
     let server = Server::start();
     let etcd = server.client("").await;
-    let line = Line { name: name("p"), part: Part::Permits };
+    let line = Queue { name: name("p"), part: QueuePart::Permits };
     let watched = etcd.watch_line(line.clone()).await.unwrap();
     assert!(watched.line.is_empty());
     let permits = Mode::Permits { take: 2, of: 3 };
@@ -269,8 +269,8 @@ async fn another_kind_on_a_name_is_seen() {
     let server = Server::start();
     let etcd = server.client("").await;
     let permits = Mode::Permits { take: 1, of: 3 };
-    let door = |text| Line { name: name(text), part: Part::Door };
-    let held = Line { name: name("a"), part: Part::Permits };
+    let door = |text| Queue { name: name(text), part: QueuePart::Door };
+    let held = Queue { name: name("a"), part: QueuePart::Permits };
     joined(&etcd, &held, &newcomer(permits)).await;
     assert_eq!(joined(&etcd, &queue("a"), &newcomer(Mode::Write)).await.stranger, Some(permits));
     joined(&etcd, &queue("b"), &newcomer(Mode::Write)).await;
@@ -321,10 +321,10 @@ async fn etcdctl_and_we_share_a_raw_name() {
     let mine = joined(&etcd, &line, &newcomer(Mode::Exclusive)).await;
     assert_eq!(mine.line.len(), 2);
     assert_eq!((mine.line[0].id, mine.line[0].mode), (None, Mode::Exclusive));
-    assert_eq!(&*mine.line[0].card.as_ref().unwrap().label, format!("lease {lease}"));
+    assert_eq!(&*mine.line[0].metadata.as_ref().unwrap().label, format!("lease {lease}"));
     let watched = etcd.watch(Arc::clone(&mine.line[0].key)).await.unwrap().unwrap();
     server.ctl(&["lease", "revoke", lease]);
-    assert_eq!(soon(watched.change).await, Change::Gone);
+    assert_eq!(soon(watched.change).await, KeyChange::Gone);
 }
 
 async fn put(
@@ -332,7 +332,7 @@ async fn put(
     text: &str,
     condition: If,
     value: &[u8],
-    life: Life,
+    life: ValueLife,
 ) -> Result<Option<u64>> {
     etcd.store(name(text), condition, Some(value.to_vec()), life, None).await
 }
@@ -341,20 +341,24 @@ async fn put(
 async fn values_are_written_under_conditions() {
     let server = Server::start();
     let etcd = server.client("").await;
-    let first = put(&etcd, "v", If::Absent, b"1", Life::Forever).await.unwrap().unwrap();
-    assert_eq!(put(&etcd, "v", If::Absent, b"2", Life::Forever).await.unwrap(), None);
+    let first = put(&etcd, "v", If::Absent, b"1", ValueLife::Forever).await.unwrap().unwrap();
+    assert_eq!(put(&etcd, "v", If::Absent, b"2", ValueLife::Forever).await.unwrap(), None);
     let value = etcd.load(name("v")).await.unwrap().unwrap();
     assert_eq!((value.version, value.bytes.as_slice()), (first, b"1".as_slice()));
-    let second = put(&etcd, "v", If::Stamp(value.stamp), b"2", Life::Forever).await.unwrap();
+    let second = put(&etcd, "v", If::Stamp(value.stamp), b"2", ValueLife::Forever).await.unwrap();
     assert!(second.unwrap() > first);
-    assert_eq!(put(&etcd, "v", If::Stamp(value.stamp), b"3", Life::Forever).await.unwrap(), None);
+    assert_eq!(
+        put(&etcd, "v", If::Stamp(value.stamp), b"3", ValueLife::Forever).await.unwrap(),
+        None
+    );
     let held = entry(&etcd, &queue("v"), Mode::Exclusive).await;
     let there = Some((Arc::clone(&held.key), held.fence.unwrap()));
-    let store = |there| etcd.store(name("v"), If::Any, None, Life::Forever, there);
+    let store = |there| etcd.store(name("v"), If::Any, None, ValueLife::Forever, there);
     assert!(store(Some((held.key, 1))).await.unwrap().is_none());
     assert!(store(there).await.unwrap().is_some());
     assert_eq!(etcd.load(name("v")).await.unwrap(), None);
-    let large = put(&etcd, "v", If::Any, &vec![0; 2_000_000], Life::Forever).await.unwrap_err();
+    let large =
+        put(&etcd, "v", If::Any, &vec![0; 2_000_000], ValueLife::Forever).await.unwrap_err();
     assert_eq!(large.kind(), ErrorKind::Invalid, "{large}");
 }
 
@@ -364,19 +368,19 @@ async fn values_end_with_their_time_or_their_session() {
     let etcd = server.client("").await;
     let mut news = etcd.follow(Namespace::default(), "").await.unwrap();
     let session = etcd.session(TTL, NONE).await.unwrap();
-    put(&etcd, "bound", If::Any, b"", Life::Session(Arc::clone(&session))).await.unwrap();
-    put(&etcd, "timed", If::Any, b"1", Life::For(Duration::from_millis(1500))).await.unwrap();
-    put(&etcd, "timed", If::Any, b"2", Life::Keep).await.unwrap();
+    put(&etcd, "bound", If::Any, b"", ValueLife::Session(Arc::clone(&session))).await.unwrap();
+    put(&etcd, "timed", If::Any, b"1", ValueLife::For(Duration::from_millis(1500))).await.unwrap();
+    put(&etcd, "timed", If::Any, b"2", ValueLife::Keep).await.unwrap();
     server.ctl(&["lease", "revoke", &format!("{:x}", session.id())]);
     for expected in ["bound", "timed", "timed"] {
-        let Some(News::Put(name, _)) = soon(news.recv()).await else { panic!("{expected}") };
+        let Some(ValueNews::Put(name, _)) = soon(news.recv()).await else { panic!("{expected}") };
         assert_eq!(name.as_str(), expected);
     }
-    assert_eq!(soon(news.recv()).await, Some(News::Gone(name("bound"))));
-    assert_eq!(soon(news.recv()).await, Some(News::Gone(name("timed"))));
-    put(&etcd, "timed", If::Stamp(1), b"", Life::For(TTL)).await.unwrap();
+    assert_eq!(soon(news.recv()).await, Some(ValueNews::Gone(name("bound"))));
+    assert_eq!(soon(news.recv()).await, Some(ValueNews::Gone(name("timed"))));
+    put(&etcd, "timed", If::Stamp(1), b"", ValueLife::For(TTL)).await.unwrap();
     assert_eq!(server.ctl(&["lease", "list"]).trim(), "found 0 leases", "none is left over");
-    let life = Life::Session(Arc::clone(&session));
+    let life = ValueLife::Session(Arc::clone(&session));
     put(&etcd, "bound", If::Any, b"", life).await.unwrap_err();
     assert!(session.is_over());
     etcd.close().await.unwrap();
@@ -388,9 +392,9 @@ async fn values_are_listed_in_pages() {
     let server = Server::start();
     let etcd = server.client("").await;
     for at in 0..70 {
-        put(&etcd, &format!("x/{at:03}"), If::Any, b"v", Life::Forever).await.unwrap();
+        put(&etcd, &format!("x/{at:03}"), If::Any, b"v", ValueLife::Forever).await.unwrap();
     }
-    put(&etcd, "y", If::Any, b"v", Life::Forever).await.unwrap();
+    put(&etcd, "y", If::Any, b"v", ValueLife::Forever).await.unwrap();
     let scan = |from: &str, most| etcd.scan(Namespace::default(), "x/".into(), from.into(), most);
     let (page, more) = scan("", 50).await.unwrap();
     assert_eq!((page.len(), page[49].0.as_str(), more), (50, "x/049", true));
@@ -431,7 +435,7 @@ async fn a_server_that_comes_back_finds_everything_as_it_was() {
     let session: Arc<Session> = etcd.session(TTL, NONE).await.unwrap();
     let watched = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
     server.stop();
-    assert_eq!(soon(watched.change).await, Change::Doubt);
+    assert_eq!(soon(watched.change).await, KeyChange::Doubt);
     assert!(matches!(soon(events.next()).await, Some(Event::Suspended)));
     let away = etcd.list(line.clone(), None).await.unwrap_err();
     assert_eq!(away.kind(), ErrorKind::Unavailable);
@@ -448,7 +452,7 @@ async fn a_client_that_leaves_takes_everything_with_it() {
     let mine = entry(&here, &queue("c"), Mode::Exclusive).await;
     let watched = there.watch(mine.key).await.unwrap().unwrap();
     here.close().await.unwrap();
-    assert_eq!(soon(watched.change).await, Change::Gone);
+    assert_eq!(soon(watched.change).await, KeyChange::Gone);
 }
 
 #[tokio::test]
@@ -463,7 +467,7 @@ async fn users_prove_who_they_are() {
     let mine = entry(&etcd, &queue("u"), Mode::Exclusive).await;
     let watched = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
     early.change(remove(&mine)).await.expect("a token is asked for once it is needed");
-    assert_eq!(soon(watched.change).await, Change::Gone);
+    assert_eq!(soon(watched.change).await, KeyChange::Gone);
     for wrong in ["", "root:wrong@"] {
         let error = server.client_as(wrong, "").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{error}");

@@ -6,14 +6,13 @@ use tokio::sync::mpsc;
 
 use super::Etcd;
 use super::leases::seconds;
-use super::link::Fault;
-use super::pause::Pause;
+use super::link::CallFault;
 use super::proto::event::EventType;
 use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::txn;
 use super::watches::Watch;
 use crate::clock::Moment;
-use crate::engines::consensus::{If, Life, News, Scan, Session, Value};
+use crate::engines::consensus::{If, Scan, Session, StoredValue, ValueLife, ValueNews};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -21,7 +20,7 @@ use crate::name::{Name, Namespace};
 const PAGE: usize = 32;
 
 impl Etcd {
-    pub(super) async fn load(&self, name: &Name) -> Result<Option<Value>> {
+    pub(super) async fn load(&self, name: &Name) -> Result<Option<StoredValue>> {
         let request = txn::one(&self.keys.record(name));
         let mut range = self.link.ask(request, self.link.deadline()).await?;
         Ok(range.kvs.pop().map(value))
@@ -32,7 +31,7 @@ impl Etcd {
         name: &Name,
         condition: If,
         bytes: Option<Vec<u8>>,
-        life: Life,
+        life: ValueLife,
         while_there: Option<(Arc<str>, u64)>,
     ) -> Result<Option<u64>> {
         let by = self.link.deadline();
@@ -57,18 +56,18 @@ impl Etcd {
         &self,
         name: &Name,
         value: Vec<u8>,
-        life: &Life,
+        life: &ValueLife,
         by: Moment,
     ) -> Result<RequestOp> {
         let key = self.keys.record(name);
         Ok(match life {
-            Life::Forever => txn::put(&key, value, 0),
-            Life::Keep => txn::overwrite(&key, value),
-            Life::For(ttl) => {
+            ValueLife::Forever => txn::put(&key, value, 0),
+            ValueLife::Keep => txn::overwrite(&key, value),
+            ValueLife::For(ttl) => {
                 let (lease, _) = self.leases.lease(seconds(*ttl), by).await?;
                 txn::put(&key, value, lease)
             }
-            Life::Session(session) => txn::put(&key, value, session.id().cast_signed()),
+            ValueLife::Session(session) => txn::put(&key, value, session.id().cast_signed()),
         })
     }
 
@@ -85,7 +84,7 @@ impl Etcd {
         let answer = self.link.try_ask(request, by).await;
         let answer = match bound {
             Some(session) => self.on_session(&session, answer)?,
-            None => answer.map_err(Fault::into_error)?,
+            None => answer.map_err(CallFault::into_error)?,
         };
         if !answer.succeeded {
             self.give_back(leases, by).await;
@@ -131,7 +130,7 @@ impl Etcd {
         self: &Arc<Self>,
         namespace: Namespace,
         prefix: &str,
-    ) -> Result<mpsc::UnboundedReceiver<News>> {
+    ) -> Result<mpsc::UnboundedReceiver<ValueNews>> {
         let records = self.keys.records(&namespace);
         let follower = Follower { watched: records.clone() + prefix, records, namespace };
         let watch = follower.watch(self).await?;
@@ -171,45 +170,45 @@ impl Follower {
         &self,
         etcd: &std::sync::Weak<Etcd>,
         mut watch: Watch,
-        tell: &mpsc::UnboundedSender<News>,
+        tell: &mpsc::UnboundedSender<ValueNews>,
     ) {
-        let mut pause = Pause::default();
+        let mut backoff = super::backoff();
         loop {
             while let Some(event) = watch.next().await {
-                pause.reset();
+                backoff.reset();
                 // Nobody listens any more: seen to by who started us.
                 let _ = self.news(event).map(|news| tell.send(news));
             }
             let Some(etcd) = etcd.upgrade() else { return };
-            pause.sleep(etcd.link.clock()).await;
+            backoff.sleep(etcd.link.clock()).await;
             if let Ok(again) = self.watch(&etcd).await {
                 watch = again;
-                let _ = tell.send(News::Gap);
+                let _ = tell.send(ValueNews::Gap);
             }
         }
     }
 
-    fn news(&self, event: Event) -> Option<News> {
+    fn news(&self, event: Event) -> Option<ValueNews> {
         let gone = event.r#type() == EventType::Delete;
         let (name, value) = named(&self.namespace, &self.records, event.kv?)?;
-        Some(if gone { News::Gone(name) } else { News::Put(name, value) })
+        Some(if gone { ValueNews::Gone(name) } else { ValueNews::Put(name, value) })
     }
 }
 
-fn named(namespace: &Namespace, records: &str, key: KeyValue) -> Option<(Name, Value)> {
+fn named(namespace: &Namespace, records: &str, key: KeyValue) -> Option<(Name, StoredValue)> {
     let text = str::from_utf8(&key.key).ok()?.strip_prefix(records)?;
     Some((Name::new(namespace, text).ok()?, value(key)))
 }
 
-pub(super) fn value(key: KeyValue) -> Value {
+pub(super) fn value(key: KeyValue) -> StoredValue {
     let version = key.mod_revision.unsigned_abs();
-    Value { bytes: key.value, version, stamp: key.mod_revision }
+    StoredValue { bytes: key.value, version, stamp: key.mod_revision }
 }
 
 /// What a value may end with.
-pub(super) fn session_of(life: Life) -> Option<Arc<Session>> {
+pub(super) fn session_of(life: ValueLife) -> Option<Arc<Session>> {
     match life {
-        Life::Session(session) => Some(session),
+        ValueLife::Session(session) => Some(session),
         _ => None,
     }
 }

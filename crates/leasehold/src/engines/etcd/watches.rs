@@ -9,27 +9,27 @@ use tokio::task::AbortHandle;
 use tonic::Status;
 
 use super::link::{Inbound, Link};
-use super::pause::Pause;
 use super::proto::watch_request::RequestUnion;
 use super::proto::{Event, WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchResponse};
+use crate::engines::kit::backoff::Backoff;
 use crate::home::Handle;
 
 /// Makes watches.
 pub(super) struct Watches {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<WatchOrder>,
     /// Ids are ours to choose. Never 0, which the server would replace.
     next: AtomicI64,
-    desk: AbortHandle,
+    stream: AbortHandle,
 }
 
 /// What happens to some keys, until it is dropped.
 pub(super) struct Watch {
     id: i64,
     events: mpsc::UnboundedReceiver<Event>,
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<WatchOrder>,
 }
 
-enum Order {
+enum WatchOrder {
     Create(WatchCreateRequest, mpsc::UnboundedSender<Event>),
     Cancel(i64),
 }
@@ -37,19 +37,19 @@ enum Order {
 impl Watches {
     pub(super) fn new(link: &Arc<Link>, home: &Handle) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
-        let desk = Desk {
+        let stream = WatchStream {
             link: Arc::clone(link),
             orders: inbox,
             watches: HashMap::new(),
-            pause: Pause::default(),
+            backoff: super::backoff(),
         };
-        let desk = home.spawn(desk.run()).abort_handle();
-        Self { orders, next: AtomicI64::new(1), desk }
+        let stream = home.spawn(stream.run()).abort_handle();
+        Self { orders, next: AtomicI64::new(1), stream }
     }
 
     /// Whoever watches is told that the watch broke.
     pub(super) fn close(&self) {
-        self.desk.abort();
+        self.stream.abort();
     }
 
     /// Watches the keys from `key` to `range_end` (one key, if that is empty),
@@ -64,8 +64,8 @@ impl Watches {
             watch_id: id,
             fragment: true,
         };
-        // The desk is there for as long as we are.
-        let _ = self.orders.send(Order::Create(create, tell));
+        // The stream is there for as long as we are.
+        let _ = self.orders.send(WatchOrder::Create(create, tell));
         Watch { id, events, orders: self.orders.clone() }
     }
 }
@@ -79,26 +79,26 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let _ = self.orders.send(Order::Cancel(self.id));
+        let _ = self.orders.send(WatchOrder::Cancel(self.id));
     }
 }
 
 /// Has the stream, and those who listen. Lives as long as somebody can send it
 /// orders. When the stream breaks everybody is told that something may have been
 /// missed, and nothing is watched again by itself: those who care look first.
-struct Desk {
+struct WatchStream {
     link: Arc<Link>,
-    orders: mpsc::UnboundedReceiver<Order>,
+    orders: mpsc::UnboundedReceiver<WatchOrder>,
     watches: HashMap<i64, mpsc::UnboundedSender<Event>>,
-    pause: Pause,
+    backoff: Backoff,
 }
 
 type Outbound = mpsc::UnboundedSender<WatchRequest>;
 
-impl Desk {
+impl WatchStream {
     async fn run(mut self) {
         while let Some(order) = self.orders.recv().await {
-            if matches!(order, Order::Cancel(_)) {
+            if matches!(order, WatchOrder::Cancel(_)) {
                 continue;
             }
             let (out, outbound) = mpsc::unbounded_channel();
@@ -112,7 +112,7 @@ impl Desk {
             if !go_on {
                 return;
             }
-            self.pause.sleep(self.link.clock()).await;
+            self.backoff.sleep(self.link.clock()).await;
         }
     }
 
@@ -134,14 +134,16 @@ impl Desk {
         }
     }
 
-    fn carry_out(&mut self, order: Order, out: &Outbound) {
+    fn carry_out(&mut self, order: WatchOrder, out: &Outbound) {
         let request = match order {
-            Order::Create(create, tell) => {
+            WatchOrder::Create(create, tell) => {
                 self.watches.insert(create.watch_id, tell);
                 RequestUnion::CreateRequest(create)
             }
-            Order::Cancel(watch_id) if self.watches.remove(&watch_id).is_none() => return,
-            Order::Cancel(watch_id) => RequestUnion::CancelRequest(WatchCancelRequest { watch_id }),
+            WatchOrder::Cancel(watch_id) if self.watches.remove(&watch_id).is_none() => return,
+            WatchOrder::Cancel(watch_id) => {
+                RequestUnion::CancelRequest(WatchCancelRequest { watch_id })
+            }
         };
         // A stream that has ended says so when it is read.
         let _ = out.send(WatchRequest { request_union: Some(request) });
@@ -153,8 +155,8 @@ impl Desk {
         answer: Result<Option<WatchResponse>, Status>,
     ) -> Result<(), Option<Status>> {
         let answer = answer?.ok_or(None)?;
-        self.pause.reset();
-        self.link.mood().reached();
+        self.backoff.reset();
+        self.link.state_publisher().reached();
         if let Some(tell) = self.watches.get(&answer.watch_id) {
             // Whoever listened may have gone; the order to cancel is on its way.
             answer.events.into_iter().for_each(|event| _ = tell.send(event));

@@ -4,26 +4,26 @@ use std::future::ready;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
-use super::{Memory, Shelf, lock};
+use super::{Memory, MemoryState, lock};
 use crate::claim::{Record, Store, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::records::{not_held, sum};
 use crate::engine::state::{Answer, Verb};
 use crate::engine::{BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope};
-use crate::engines::feed::Feed;
+use crate::engines::kit::watch_queue::WatchQueue;
 use crate::error::Result;
 use crate::name::Name;
 
-impl Shelf {
+impl MemoryState {
     /// A record as it is now: what is over goes first.
     pub(super) fn record(&mut self, name: &Name, now: Moment) -> Option<&Record> {
-        if self.cabinet.may_be_over(name, now) {
-            if let Some(lease) = self.cabinet.lease_of(name) {
+        if self.records.may_be_over(name, now) {
+            if let Some(lease) = self.records.lease_of(name) {
                 self.step(&lease, Verb::Tick, now);
             }
-            self.fence += self.cabinet.lapse_one(name, now);
+            self.fence += self.records.lapse_one(name, now);
         }
-        self.cabinet.get(name)
+        self.records.get(name)
     }
 
     /// Takes the value out of `store` if it is written.
@@ -46,9 +46,9 @@ impl Shelf {
             Some(value) => {
                 let expires = store.ttl.map_or(Moment::NEVER, |ttl| now.after(ttl));
                 let record = Record::new(value, self.fence);
-                self.cabinet.put(&store.name, record, expires, store.bound_to.as_ref());
+                self.records.put(&store.name, record, expires, store.bound_to.as_ref());
             }
-            None => self.cabinet.remove(&store.name),
+            None => self.records.remove(&store.name),
         }
         Ok(Ok(self.fence))
     }
@@ -64,59 +64,59 @@ impl Shelf {
         self.fence += 1;
         let record = Record::new(sum.to_string().into_bytes(), self.fence);
         if new {
-            self.cabinet.put(name, record, Moment::NEVER, None);
+            self.records.put(name, record, Moment::NEVER, None);
         } else {
-            self.cabinet.change(name, record);
+            self.records.change(name, record);
         }
         Ok(sum)
     }
 
     /// Lets time pass for all that may end by itself.
     fn look(&mut self, now: Moment) {
-        for lease in self.cabinet.leases() {
+        for lease in self.records.leases() {
             self.step(&lease, Verb::Tick, now);
         }
-        self.fence += self.cabinet.lapse(now);
+        self.fence += self.records.lapse(now);
     }
 }
 
 impl Memory {
     fn with<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Shelf, Moment) -> Result<T>,
+        work: impl FnOnce(&mut MemoryState, Moment) -> Result<T>,
     ) -> BoxFuture<Result<T>> {
         let now = self.clock.now();
-        Box::pin(ready(work(&mut self.shelf(), now)))
+        Box::pin(ready(work(&mut self.state(), now)))
     }
 }
 
 impl Records for Memory {
     fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
-        self.with(|shelf, now| Ok(shelf.record(&name, now).cloned()))
+        self.with(|state, now| Ok(state.record(&name, now).cloned()))
     }
 
     fn store(&self, mut store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
-        self.with(|shelf, now| shelf.store(&mut store, now))
+        self.with(|state, now| state.store(&mut store, now))
     }
 
     fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
-        self.with(|shelf, now| shelf.add(&name, amount, now))
+        self.with(|state, now| state.add(&name, amount, now))
     }
 
     fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
-        self.with(|shelf, now| {
-            shelf.look(now);
-            Ok(shelf.cabinet.list(&scope, &page, now))
+        self.with(|state, now| {
+            state.look(now);
+            Ok(state.records.list(&scope, &page, now))
         })
     }
 
     fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
-        let (shelf, clock) = (Arc::clone(&self.shelf), self.clock.clone());
+        let (state, clock) = (Arc::clone(&self.state), self.clock.clone());
         self.with(|here, now| {
             // What ended before is not news to this watcher.
             here.look(now);
-            let feed = here.cabinet.watch(scope);
-            Ok(Box::new(Watching { shelf, clock, feed }) as Box<dyn RecordEvents>)
+            let queue = here.records.watch(scope);
+            Ok(Box::new(Watching { state, clock, queue }) as Box<dyn RecordEvents>)
         })
     }
 }
@@ -124,22 +124,22 @@ impl Records for Memory {
 /// One watcher.
 #[derive(Debug)]
 struct Watching {
-    shelf: Arc<Mutex<Shelf>>,
+    state: Arc<Mutex<MemoryState>>,
     clock: Clock,
-    feed: Arc<Feed>,
+    queue: Arc<WatchQueue>,
 }
 
 impl Watching {
     async fn wait(&self) -> Option<RecordEvent> {
         loop {
-            if let Some(next) = self.feed.pop() {
+            if let Some(next) = self.queue.pop() {
                 return next;
             }
-            let look_at = lock(&self.shelf).cabinet.look_at(self.clock.now());
+            let look_at = lock(&self.state).records.look_at(self.clock.now());
             tokio::select! {
                 biased;
-                () = self.feed.news() => {}
-                () = self.clock.sleep_until(look_at) => lock(&self.shelf).look(self.clock.now()),
+                () = self.queue.news() => {}
+                () = self.clock.sleep_until(look_at) => lock(&self.state).look(self.clock.now()),
             }
         }
     }
@@ -153,6 +153,6 @@ impl RecordEvents for Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        lock(&self.shelf).cabinet.unwatch(&self.feed);
+        lock(&self.state).records.unwatch(&self.queue);
     }
 }

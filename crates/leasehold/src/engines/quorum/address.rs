@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::member;
-use super::seat::{Opener, Seat};
+use super::node_slot::{NodeSlot, Opener};
+use super::redis_node::{self, NodeTerms};
 use crate::clock::Clock;
-use crate::engines::redis::redlock::{self, Terms};
 use crate::error::{Error, Result};
 use crate::url::{Options, Url, decode};
 
@@ -22,7 +22,7 @@ const QUARANTINE: Duration = Duration::from_secs(60);
 const MOST: usize = 63;
 
 pub(super) struct Settings {
-    pub(super) seats: Vec<Arc<Seat>>,
+    pub(super) slots: Vec<Arc<NodeSlot>>,
     pub(super) node_timeout: Option<Duration>,
     pub(super) poll: Duration,
     pub(super) quarantine: Duration,
@@ -33,13 +33,13 @@ impl Settings {
         let options = &url.options;
         let quarantine = options.duration("quarantine")?.unwrap_or(QUARANTINE);
         check_quarantine(quarantine)?;
-        let seats = match url.scheme.as_str() {
+        let slots = match url.scheme.as_str() {
             "redlock" => servers(url, quarantine, clock)?,
             _ => members(url, clock)?,
         };
-        check_count(seats.len())?;
+        check_count(slots.len())?;
         Ok(Self {
-            seats,
+            slots,
             node_timeout: options.duration("node_timeout")?,
             poll: options.duration("poll")?.unwrap_or(POLL),
             quarantine,
@@ -73,28 +73,28 @@ fn check_count(count: usize) -> Result<()> {
 }
 
 /// The Redis servers of a `redlock:` URL.
-fn servers(url: &Url, quarantine: Duration, clock: &Clock) -> Result<Vec<Arc<Seat>>> {
+fn servers(url: &Url, quarantine: Duration, clock: &Clock) -> Result<Vec<Arc<NodeSlot>>> {
     let rest = url.raw.strip_prefix("//").unwrap_or(&url.raw);
     let (login, place) = rest.rsplit_once('@').map_or(("", rest), |(login, place)| (login, place));
     let places = place.split(',').map(|host| host.split_once('/').unwrap_or((host, "")));
     let places: Vec<(&str, &str)> = places.collect();
     let database = one_of(places.iter().map(|(_, database)| *database))?;
-    let terms = Terms::new(url.options.get("key")?, quarantine)?;
+    let terms = NodeTerms::new(url.options.get("key")?, quarantine)?;
     let hosts = places.iter().map(|(host, _)| *host).filter(|host| !host.is_empty());
-    let seat = |host: &str| {
+    let slot = |host: &str| {
         let at = if login.is_empty() { "" } else { "@" };
         let query = passed_on(&url.options)?;
         let text = format!("redis://{login}{at}{host}/{database}{query}");
         // A mistake in it is told at once, not when the node is looked for.
-        redlock::check(&Url::parse(&text)?)?;
+        redis_node::check(&Url::parse(&text)?)?;
         let (terms, clock) = (terms.clone(), clock.clone());
         let open: Opener = Box::new(move || {
             let (text, terms, clock) = (text.clone(), terms.clone(), clock.clone());
-            Box::pin(async move { redlock::open(&Url::parse(&text)?, terms, clock).await })
+            Box::pin(async move { redis_node::open(&Url::parse(&text)?, terms, clock).await })
         });
-        Ok(Seat::new(format!("redis://{host}/{database}"), open))
+        Ok(NodeSlot::new(format!("redis://{host}/{database}"), open))
     };
-    hosts.map(seat).collect()
+    hosts.map(slot).collect()
 }
 
 /// The database of all servers: said once, at the last of them, or at each.
@@ -117,16 +117,16 @@ fn passed_on(options: &Options) -> Result<String> {
 }
 
 /// The engines of a `quorum:` URL.
-fn members(url: &Url, clock: &Clock) -> Result<Vec<Arc<Seat>>> {
+fn members(url: &Url, clock: &Clock) -> Result<Vec<Arc<NodeSlot>>> {
     let texts = url.raw.split(',').filter(|text| !text.is_empty());
-    let seat = |text: &str| {
+    let slot = |text: &str| {
         let text = decode(text)?;
         let endpoint = member::check(&text)?;
         let clock = clock.clone();
         let open: Opener = Box::new(move || Box::pin(member::open(text.clone(), clock.clone())));
-        Ok(Seat::new(endpoint, open))
+        Ok(NodeSlot::new(endpoint, open))
     };
-    texts.map(seat).collect()
+    texts.map(slot).collect()
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
 
     fn endpoints(url: &str) -> Result<Vec<String>> {
         let settings = Settings::from_url(&Url::parse(url)?, &Clock::System)?;
-        Ok(settings.seats.iter().map(|seat| seat.endpoint.clone()).collect())
+        Ok(settings.slots.iter().map(|slot| slot.endpoint.clone()).collect())
     }
 
     #[test]

@@ -58,12 +58,12 @@ pub(crate) fn kept<T: Ord + Copy>(spans: &[T], majority: usize) -> Option<T> {
 
 /// Yes and no of some nodes to one question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct VoteTally {
     pub(crate) yes: usize,
     pub(crate) no: usize,
 }
 
-impl Tally {
+impl VoteTally {
     /// What a majority of `count` nodes said, once one has.
     pub(crate) const fn verdict(self, count: usize) -> Option<bool> {
         if self.yes >= majority(count) {
@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn more_than_half_is_a_majority() {
         assert_eq!([1, 2, 3, 4, 5].map(majority), [1, 2, 2, 3, 3]);
-        assert_eq!(Tally { yes: 2, no: 1 }.verdict(3), Some(true));
-        assert_eq!(Tally { yes: 1, no: 3 }.verdict(5), Some(false));
-        assert_eq!(Tally { yes: 2, no: 2 }.verdict(5), None);
+        assert_eq!(VoteTally { yes: 2, no: 1 }.verdict(3), Some(true));
+        assert_eq!(VoteTally { yes: 1, no: 3 }.verdict(5), Some(false));
+        assert_eq!(VoteTally { yes: 2, no: 2 }.verdict(5), None);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bid::family;
-use super::node::{Answer, Kept, Mark, Node, Number, Trust, counter, hash, inscribe, read};
+use super::node::{Kept, LockAnswer, Node, NodeMark, Number, Trust, counter, hash, inscribe, read};
 use crate::claim::{
     Claim, Ending, Expect, LeaseId, Mode, Record, Refresh, Released, Renewal, Stance, Store,
     Ticket, Verdict, Wants,
@@ -57,15 +57,15 @@ pub(super) async fn open(text: String, clock: Clock) -> Result<Arc<dyn Node>> {
     Ok(Arc::new(Member(engine, clock)))
 }
 
-/// The seat of an engine that is open already.
+/// The slot of an engine that is open already.
 #[cfg(leasehold_sim)]
-pub(super) fn seated(engine: Arc<dyn Engine>) -> Arc<super::seat::Seat> {
+pub(super) fn seated(engine: Arc<dyn Engine>) -> Arc<super::node_slot::NodeSlot> {
     let endpoint = engine.profile().endpoint.clone();
     let open = move || -> BoxFuture<Result<Arc<dyn Node>>> {
         let node: Arc<dyn Node> = Arc::new(Member(Arc::clone(&engine), Clock::System));
         Box::pin(std::future::ready(Ok(node)))
     };
-    super::seat::Seat::new(endpoint, Box::new(open))
+    super::node_slot::NodeSlot::new(endpoint, Box::new(open))
 }
 
 impl Member {
@@ -74,7 +74,7 @@ impl Member {
         self.0.records().ok_or_else(none)
     }
 
-    async fn lock(self, mut claim: Claim, floor: u64) -> Result<Answer> {
+    async fn lock(self, mut claim: Claim, floor: u64) -> Result<LockAnswer> {
         (claim.stance, claim.wants) = (Stance::Try, Wants::Lease);
         let asked_at = self.1.now();
         let grant = match self.0.acquire(claim.clone()).await? {
@@ -82,13 +82,13 @@ impl Member {
             // The fence that the engine shows is its own and not the quorum's.
             Verdict::Busy(_) => {
                 let marks = self.look(claim.ticket.name).await?;
-                return Ok(Answer::Busy(marks.into_iter().next().map(Mark::holder)));
+                return Ok(LockAnswer::Busy(marks.into_iter().next().map(NodeMark::holder)));
             }
         };
         // From here on the lease is there, whatever else goes wrong.
         let number = self.number(&claim, floor).await.map_err(Error::unknown)?;
         let kept = left(grant.ttl, grant.sent_at, asked_at);
-        Ok(number.map_or(Answer::Busy(None), |number| Answer::Vote(number, kept)))
+        Ok(number.map_or(LockAnswer::Busy(None), |number| LockAnswer::Vote(number, kept)))
     }
 
     /// Gives the lease a number; `None` if it ran out before it had one.
@@ -151,7 +151,7 @@ impl Member {
         if removed {
             return Ok(true);
         }
-        let past = |mark: &Mark| family(mark.id) == family(bid.id) && mark.id < bid.id;
+        let past = |mark: &NodeMark| family(mark.id) == family(bid.id) && mark.id < bid.id;
         for mark in self.marks(&bid.name).await?.into_iter().filter(past) {
             let earlier = Ticket { id: mark.id, mode: mark.mode, ..bid.clone() };
             removed |= self.release(earlier).await?;
@@ -164,7 +164,7 @@ impl Member {
     }
 
     /// What is written beside the leases of a name.
-    async fn marks(&self, name: &Name) -> Result<Vec<Mark>> {
+    async fn marks(&self, name: &Name) -> Result<Vec<NodeMark>> {
         let scope = Scope::below(name.namespace(), &folder_of(name), 1);
         let found = self.records()?.list(scope, Page::default()).await?;
         let mark = |(at, record): (Name, Record)| {
@@ -174,7 +174,7 @@ impl Member {
         Ok(found.records.into_iter().filter_map(mark).collect())
     }
 
-    async fn look(self, name: Name) -> Result<Vec<Mark>> {
+    async fn look(self, name: Name) -> Result<Vec<NodeMark>> {
         let mut marks = self.marks(&name).await?;
         let seen = self.0.inspect(Selector::Name(name), Page::default()).await?;
         let holders: Vec<Held> = seen.names.into_iter().flat_map(|it| it.holders).collect();
@@ -184,7 +184,7 @@ impl Member {
 }
 
 /// Adds what the engine itself knows of a lease.
-fn complete(mark: &mut Mark, holders: &[Held]) {
+fn complete(mark: &mut NodeMark, holders: &[Held]) {
     if let Some(held) = holders.iter().find(|held| held.label == mark.label) {
         mark.mode = held.mode;
         (mark.held_for, mark.time_left) = (held.held_for, held.time_left);
@@ -216,10 +216,10 @@ impl Written {
         format!("{} {} {}", self.value, self.mode, self.text).into_bytes()
     }
 
-    fn shown(self, id: LeaseId) -> Mark {
+    fn shown(self, id: LeaseId) -> NodeMark {
         let (label, meta) = read(&self.text).unwrap_or_else(|| ("".into(), None));
         let (number, mode) = (self.value, self.mode);
-        Mark { id, number, mode, label, meta, held_for: None, time_left: None }
+        NodeMark { id, number, mode, label, meta, held_for: None, time_left: None }
     }
 }
 
@@ -255,7 +255,7 @@ impl Node for Member {
         Trust { fencing: profile.fencing, reach: profile.reach, convert: profile.convert }
     }
 
-    fn lock(&self, claim: Claim, floor: u64) -> BoxFuture<Result<Answer>> {
+    fn lock(&self, claim: Claim, floor: u64) -> BoxFuture<Result<LockAnswer>> {
         Box::pin(self.clone().lock(claim, floor))
     }
 
@@ -281,7 +281,7 @@ impl Node for Member {
         Box::pin(self.clone().unlock(ticket))
     }
 
-    fn look(&self, name: Name) -> BoxFuture<Result<Vec<Mark>>> {
+    fn look(&self, name: Name) -> BoxFuture<Result<Vec<NodeMark>>> {
         Box::pin(self.clone().look(name))
     }
 

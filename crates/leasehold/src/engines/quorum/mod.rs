@@ -10,12 +10,13 @@ mod address;
 mod ballot;
 mod bid;
 mod debts;
-mod holds;
+mod leases;
 mod member;
-pub(in crate::engines) mod node;
+mod node;
+mod node_slot;
+mod nodes;
+mod redis_node;
 mod round;
-mod seat;
-mod table;
 mod upkeep;
 mod view;
 
@@ -24,10 +25,10 @@ use std::time::Duration;
 
 use self::address::Settings;
 use self::bid::Rounds;
-use self::holds::Holds;
+use self::leases::QuorumLeases;
 use self::node::Trust;
-use self::round::{Outcome, Round};
-use self::table::Table;
+use self::nodes::Nodes;
+use self::round::{Round, RoundOutcome};
 use crate::claim::{
     Busy, Claim, Ending, Grant, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake,
 };
@@ -56,9 +57,9 @@ pub(super) struct Quorum {
 /// What verbs share.
 #[derive(Debug)]
 struct Inner {
-    table: Arc<Table>,
+    table: Arc<Nodes>,
     rounds: Rounds,
-    holds: Holds,
+    leases: QuorumLeases,
     /// How long a waiter pauses at most.
     pause: Duration,
     profile: Profile,
@@ -74,7 +75,7 @@ impl Inner {
 
 /// Opens the nodes that a URL names; a minority may be away.
 pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
-    seat(Settings::from_url(url, &clock)?, clock).await
+    slot(Settings::from_url(url, &clock)?, clock).await
 }
 
 /// A quorum over engines that are open already.
@@ -84,26 +85,26 @@ pub(crate) async fn over(
     clock: Clock,
     patience: Duration,
 ) -> Result<Arc<dyn Engine>> {
-    let seats = engines.into_iter().map(member::seated).collect();
+    let slots = engines.into_iter().map(member::seated).collect();
     let (node_timeout, poll, quarantine) = (Some(patience), patience, Duration::ZERO);
-    seat(Settings { seats, node_timeout, poll, quarantine }, clock).await
+    slot(Settings { slots, node_timeout, poll, quarantine }, clock).await
 }
 
-async fn seat(settings: Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
-    let table = Arc::new(Table::new(settings.seats, clock, settings.node_timeout));
+async fn slot(settings: Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
+    let table = Arc::new(Nodes::new(settings.slots, clock, settings.node_timeout));
     let trusts = fill(&table).await?;
     let profile = promise(&table, &trusts, settings.quarantine);
-    let (rounds, holds, pause) = (Rounds::default(), Holds::default(), settings.poll);
-    let inner = Arc::new(Inner { table, rounds, holds, pause, profile: profile.clone() });
+    let (rounds, leases, pause) = (Rounds::default(), QuorumLeases::default(), settings.poll);
+    let inner = Arc::new(Inner { table, rounds, leases, pause, profile: profile.clone() });
     Ok(Arc::new(Quorum { inner, profile }))
 }
 
 /// Opens every node; says what those that came are good for.
-async fn fill(table: &Arc<Table>) -> Result<Vec<Trust>> {
+async fn fill(table: &Arc<Nodes>) -> Result<Vec<Trust>> {
     let mut filling = tokio::task::JoinSet::new();
-    for seat in &table.seats {
-        let seat = Arc::clone(seat);
-        Handle::current().spawn_in(&mut filling, async move { seat.open_now().await });
+    for slot in &table.slots {
+        let slot = Arc::clone(slot);
+        Handle::current().spawn_in(&mut filling, async move { slot.open_now().await });
     }
     let (mut trusts, mut errors, mut until) = (Vec::new(), Vec::new(), Moment::NEVER);
     while let Some(filled) = next(&mut filling, &table.clock, until).await {
@@ -115,13 +116,13 @@ async fn fill(table: &Arc<Table>) -> Result<Vec<Trust>> {
             until = table.clock.now().after(STRAGGLERS);
         }
     }
-    // The others go on, and take their seats when they get there.
+    // The others go on, and take their slots when they get there.
     filling.detach_all();
     if trusts.len() >= table.majority() {
         return Ok(trusts);
     }
     close(table).await;
-    let refusal = Table::refusal(&errors).cloned();
+    let refusal = Nodes::refusal(&errors).cloned();
     Err(refusal.unwrap_or_else(|| table.too_few(trusts.len(), u64::MAX, &errors)))
 }
 
@@ -137,15 +138,15 @@ async fn next(
     }
 }
 
-async fn close(table: &Table) {
-    for node in table.seats.iter().filter_map(|seat| seat.leave()) {
+async fn close(table: &Nodes) {
+    for node in table.slots.iter().filter_map(|slot| slot.leave()) {
         // What cannot be closed is gone anyway.
         let _ = node.close().await;
     }
 }
 
-fn promise(table: &Table, trusts: &[Trust], quarantine: Duration) -> Profile {
-    let endpoints: Vec<&str> = table.seats.iter().map(|seat| seat.endpoint.as_str()).collect();
+fn promise(table: &Nodes, trusts: &[Trust], quarantine: Duration) -> Profile {
+    let endpoints: Vec<&str> = table.slots.iter().map(|slot| slot.endpoint.as_str()).collect();
     let mut profile = Profile::new("quorum", endpoints.join(","));
     // A node that is away may be worse than those that are here.
     let complete = trusts.len() == table.size();
@@ -175,23 +176,23 @@ async fn acquire(inner: Arc<Inner>, mut claim: Claim) -> Result<Verdict> {
     let id = claim.ticket.id;
     claim.ticket = inner.rounds.bid(&claim.ticket);
     match Round::open(&inner, &claim).close().await {
-        Outcome::Granted { fence, ttl, sent_at, fate } => {
-            inner.holds.keep(id, claim, fence, fate);
+        RoundOutcome::Granted { fence, ttl, sent_at, fate } => {
+            inner.leases.keep(id, claim, fence, fate);
             Ok(Verdict::Granted(Grant::new(fence, ttl, sent_at)))
         }
-        Outcome::Busy { holder, split } => {
+        RoundOutcome::Busy { holder, split } => {
             let mut found = Busy::new();
             found.holder = holder;
             Ok(busy(&inner, found, split))
         }
-        Outcome::Failed(error) => Err(error),
+        RoundOutcome::Failed(error) => Err(error),
     }
 }
 
 /// A claim that was granted before has its fence already. What most nodes have
 /// lost since is removed from the others, and asked for anew.
 async fn repeated(inner: &Arc<Inner>, claim: &Claim) -> Result<Option<Verdict>> {
-    let Some((held, fence)) = inner.holds.recall(claim.ticket.id) else { return Ok(None) };
+    let Some((held, fence)) = inner.leases.recall(claim.ticket.id) else { return Ok(None) };
     let sent_at = inner.table.clock.now();
     if let Some(kept) = upkeep::confirm(inner, &Refresh::new(held.ticket, claim.ttl)).await? {
         return Ok(Some(Verdict::Granted(Grant::new(fence, kept, sent_at))));

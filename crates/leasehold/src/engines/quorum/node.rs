@@ -23,7 +23,7 @@ pub(in crate::engines) trait Node: Debug + Send + Sync + 'static {
     /// every number of the name so far on this node, and not below `floor`. A
     /// lease that has it already is told its number again. Where a node can
     /// tell, a lease takes the place of earlier rounds of its ticket.
-    fn lock(&self, claim: Claim, floor: u64) -> BoxFuture<Result<Answer>>;
+    fn lock(&self, claim: Claim, floor: u64) -> BoxFuture<Result<LockAnswer>>;
 
     /// Makes `fence` the number of the lease, if the lease is still there and
     /// still has the number that was seen. A lost reply is a no: the same
@@ -43,7 +43,7 @@ pub(in crate::engines) trait Node: Debug + Send + Sync + 'static {
     fn unlock(&self, ticket: Ticket) -> BoxFuture<Result<bool>>;
 
     /// The leases of one name.
-    fn look(&self, name: Name) -> BoxFuture<Result<Vec<Mark>>>;
+    fn look(&self, name: Name) -> BoxFuture<Result<Vec<NodeMark>>>;
 
     /// What an operator should know.
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>>;
@@ -73,7 +73,7 @@ pub(in crate::engines) struct Number {
 
 /// The answer to a lock.
 #[derive(Clone, Debug)]
-pub(in crate::engines) enum Answer {
+pub(in crate::engines) enum LockAnswer {
     /// The name is ours here, for so long from when it was asked.
     Vote(Number, Duration),
     /// It is someone else's, whose fence is the number it has here.
@@ -82,7 +82,7 @@ pub(in crate::engines) enum Answer {
 
 /// What a node keeps of one lease.
 #[derive(Clone, Debug)]
-pub(in crate::engines) struct Mark {
+pub(in crate::engines) struct NodeMark {
     pub(in crate::engines) id: LeaseId,
     pub(in crate::engines) number: u64,
     pub(in crate::engines) mode: Mode,
@@ -92,7 +92,7 @@ pub(in crate::engines) struct Mark {
     pub(in crate::engines) time_left: Option<Duration>,
 }
 
-impl Mark {
+impl NodeMark {
     pub(in crate::engines) fn holder(self) -> Holder {
         let mut holder = Holder::new(self.label);
         (holder.held_for, holder.time_left) = (self.held_for, self.time_left);

@@ -8,15 +8,15 @@ use tokio::sync::watch;
 
 use super::Inner;
 use super::ballot::{Decision, Vote, decide, kept};
-use super::node::{Answer, Number};
-use super::seat::Seat;
-use super::table::Table;
+use super::node::{LockAnswer, Number};
+use super::node_slot::NodeSlot;
+use super::nodes::Nodes;
 use crate::claim::{Claim, Holder};
 use crate::clock::{Moment, wall_micros};
 use crate::error::{Error, ErrorKind, Outcome as Effect, Result};
 use crate::home::Handle;
 
-/// What becomes of the claim, as each node's errand has to know.
+/// What becomes of the claim, as each node's task has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// Not decided yet.
@@ -34,9 +34,9 @@ pub(super) enum Fate {
     Ended,
 }
 
-/// What an errand says.
+/// What a task says.
 enum Told {
-    Answer(Result<Answer>),
+    LockAnswer(Result<LockAnswer>),
     Raised(bool),
     /// What it had taken is given back.
     Cleaned,
@@ -44,7 +44,7 @@ enum Told {
 
 /// What came of a round.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum RoundOutcome {
     Granted {
         fence: u64,
         ttl: Duration,
@@ -100,20 +100,20 @@ impl Round {
         };
         let floor = floor();
         for index in 0..table.size() {
-            let errand = Errand {
+            let task = NodeTask {
                 table: Arc::clone(table),
                 index,
                 claim: claim.clone(),
                 fate: round.fate.subscribe(),
                 told: sender.clone(),
             };
-            Handle::current().spawn(errand.run(floor));
+            Handle::current().spawn(task.run(floor));
         }
         round
     }
 
     /// Waits for as many answers as it takes, and no longer.
-    pub(super) async fn close(mut self) -> Outcome {
+    pub(super) async fn close(mut self) -> RoundOutcome {
         let needed = self.inner.table.majority();
         while decide(&self.votes, needed) == Decision::Open && self.can_win() {
             match self.next().await {
@@ -143,7 +143,7 @@ impl Round {
 
     fn count(&mut self, (node, told): (usize, Told)) {
         match told {
-            Told::Answer(answer) => {
+            Told::LockAnswer(answer) => {
                 self.heard |= 1 << node;
                 self.count_answer(node, answer);
             }
@@ -152,19 +152,19 @@ impl Round {
         }
     }
 
-    fn count_answer(&mut self, node: usize, answer: Result<Answer>) {
+    fn count_answer(&mut self, node: usize, answer: Result<LockAnswer>) {
         match answer {
-            Ok(Answer::Vote(number, kept)) => {
+            Ok(LockAnswer::Vote(number, kept)) => {
                 self.votes.push(Vote { node, value: number.value });
                 self.kept.push(kept);
             }
-            Ok(Answer::Busy(holder)) => self.busy.push(holder),
+            Ok(LockAnswer::Busy(holder)) => self.busy.push(holder),
             Err(error) => self.errors.push(error),
         }
     }
 
     /// The second phase. Every node of the quorum must agree, in time.
-    async fn raise(mut self, fence: u64, lagging: &[Vote]) -> Outcome {
+    async fn raise(mut self, fence: u64, lagging: &[Vote]) -> RoundOutcome {
         let nodes = lagging.iter().fold(0, |nodes, vote| nodes | 1 << vote.node);
         self.fate.send_replace(Fate::Raise { fence, nodes });
         let mut missing = lagging.len();
@@ -180,7 +180,7 @@ impl Round {
     }
 
     /// Replies that took so long that the lease is over are worth nothing.
-    async fn grant(self, fence: u64) -> Outcome {
+    async fn grant(self, fence: u64) -> RoundOutcome {
         let table = &self.inner.table;
         let ttl = kept(&self.kept, table.majority()).unwrap_or_default().min(self.ttl);
         let worth = ttl.saturating_sub(self.inner.profile.drift(ttl));
@@ -188,7 +188,7 @@ impl Round {
             return self.give_up().await;
         }
         self.fate.send_replace(Fate::Granted(fence));
-        Outcome::Granted { fence, ttl, sent_at: self.sent_at, fate: self.fate }
+        RoundOutcome::Granted { fence, ttl, sent_at: self.sent_at, fate: self.fate }
     }
 
     /// Whether a node that has voted still has to clean up. Nobody waits for
@@ -199,7 +199,7 @@ impl Round {
 
     /// Gives back what was taken, and waits for it a little: who comes next
     /// should not find it.
-    async fn give_up(mut self) -> Outcome {
+    async fn give_up(mut self) -> RoundOutcome {
         self.fate.send_replace(Fate::GivenUp);
         self.until = self.inner.table.clock.now().after(self.until.since(self.sent_at));
         while self.is_unclean() {
@@ -212,17 +212,17 @@ impl Round {
         let answered = self.votes.len() + self.busy.len();
         if answered < table.majority() {
             // Whatever was taken is given back: it is as if nobody had been asked.
-            if let Some(refusal) = Table::refusal(&self.errors) {
-                return Outcome::Failed(refusal.clone());
+            if let Some(refusal) = Nodes::refusal(&self.errors) {
+                return RoundOutcome::Failed(refusal.clone());
             }
-            return Outcome::Failed(table.too_few(answered, self.heard, &self.errors));
+            return RoundOutcome::Failed(table.too_few(answered, self.heard, &self.errors));
         }
         let refused = |error: &Error| error.kind() == ErrorKind::Invalid;
         if let Some(error) = self.errors.into_iter().find(refused) {
-            return Outcome::Failed(error);
+            return RoundOutcome::Failed(error);
         }
         let split = self.busy.len() < table.majority();
-        Outcome::Busy { holder: agreed(self.busy, table.majority()), split }
+        RoundOutcome::Busy { holder: agreed(self.busy, table.majority()), split }
     }
 }
 
@@ -246,45 +246,45 @@ fn floor() -> u64 {
 
 /// What a lock has left on its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum Leftover {
     Nothing,
     Lease,
     /// It may be there, or may get there yet.
     Unknown,
 }
 
-impl Left {
-    fn by(answer: &Result<Answer>) -> Self {
+impl Leftover {
+    fn by(answer: &Result<LockAnswer>) -> Self {
         match answer {
-            Ok(Answer::Vote(..)) => Self::Lease,
+            Ok(LockAnswer::Vote(..)) => Self::Lease,
             Err(error) if error.outcome() == Effect::Unknown => Self::Unknown,
-            Ok(Answer::Busy(_)) | Err(_) => Self::Nothing,
+            Ok(LockAnswer::Busy(_)) | Err(_) => Self::Nothing,
         }
     }
 }
 
 /// The part of a round that concerns one node: its requests, one after the
 /// other, also when nobody waits for them any more.
-struct Errand {
-    table: Arc<Table>,
+struct NodeTask {
+    table: Arc<Nodes>,
     index: usize,
     claim: Claim,
     fate: watch::Receiver<Fate>,
     told: UnboundedSender<(usize, Told)>,
 }
 
-impl Errand {
+impl NodeTask {
     async fn run(mut self, floor: u64) {
-        let seat = Arc::clone(&self.table.seats[self.index]);
-        let answer = self.lock(&seat, floor).await;
-        self.table.note(&seat, &answer);
+        let slot = Arc::clone(&self.table.slots[self.index]);
+        let answer = self.lock(&slot, floor).await;
+        self.table.note(&slot, &answer);
         let mut number = match &answer {
-            Ok(Answer::Vote(number, _)) => Some(*number),
-            Ok(Answer::Busy(_)) | Err(_) => None,
+            Ok(LockAnswer::Vote(number, _)) => Some(*number),
+            Ok(LockAnswer::Busy(_)) | Err(_) => None,
         };
-        let left = Left::by(&answer);
+        let left = Leftover::by(&answer);
         let late = *self.fate.borrow() == Fate::Ended;
-        self.tell(Told::Answer(answer));
+        self.tell(Told::LockAnswer(answer));
         loop {
             let fate = *self.fate.borrow_and_update();
             match fate {
@@ -292,19 +292,19 @@ impl Errand {
                 Fate::Raise { fence, nodes } => {
                     if let Some(seen) = number.filter(|_| nodes >> self.index & 1 == 1) {
                         number = None;
-                        let raised = self.raise(&seat, seen, fence).await;
+                        let raised = self.raise(&slot, seen, fence).await;
                         self.tell(Told::Raised(raised));
                     }
                 }
                 Fate::Granted(fence) => {
                     if let Some(seen) = number.filter(|seen| seen.value < fence) {
-                        self.raise(&seat, seen, fence).await;
+                        self.raise(&slot, seen, fence).await;
                     }
                     return;
                 }
-                Fate::GivenUp => return self.clean(&seat, left).await,
-                Fate::Ended if late => return self.clean(&seat, left).await,
-                Fate::Ended => return self.clean(&seat, Left::Nothing).await,
+                Fate::GivenUp => return self.clean(&slot, left).await,
+                Fate::Ended if late => return self.clean(&slot, left).await,
+                Fate::Ended => return self.clean(&slot, Leftover::Nothing).await,
             }
             if self.fate.changed().await.is_err() {
                 return;
@@ -312,33 +312,33 @@ impl Errand {
         }
     }
 
-    async fn clean(&self, seat: &Arc<Seat>, left: Left) {
-        let cleaned = left == Left::Nothing || self.unlock(seat, left).await;
+    async fn clean(&self, slot: &Arc<NodeSlot>, left: Leftover) {
+        let cleaned = left == Leftover::Nothing || self.unlock(slot, left).await;
         self.tell(Told::Cleaned);
         if !cleaned {
-            seat.owe(self.claim.ticket.clone(), &self.table.clock).await;
+            slot.owe(self.claim.ticket.clone(), &self.table.clock).await;
         }
     }
 
     /// Whether it is not ours any more, and will not be. A lock that was not
     /// answered may still arrive after an unlock that found nothing.
-    async fn unlock(&self, seat: &Arc<Seat>, left: Left) -> bool {
-        let Ok(node) = seat.node() else { return false };
+    async fn unlock(&self, slot: &Arc<NodeSlot>, left: Leftover) -> bool {
+        let Ok(node) = slot.node() else { return false };
         match node.unlock(self.claim.ticket.clone()).await {
-            Ok(removed) => removed || left == Left::Lease,
+            Ok(removed) => removed || left == Leftover::Lease,
             Err(_) => false,
         }
     }
 
-    async fn lock(&self, seat: &Arc<Seat>, floor: u64) -> Result<Answer> {
-        let answer = self.ask(seat, floor).await;
-        answer.map_err(|error| error.with("node", &seat.endpoint))
+    async fn lock(&self, slot: &Arc<NodeSlot>, floor: u64) -> Result<LockAnswer> {
+        let answer = self.ask(slot, floor).await;
+        answer.map_err(|error| error.with("node", &slot.endpoint))
     }
 
     /// A node that has not let go of an earlier round yet is not asked: it would
     /// be in its own way there.
-    async fn ask(&self, seat: &Arc<Seat>, floor: u64) -> Result<Answer> {
-        if let Err(error) = seat.pay(self.claim.ticket.id).await {
+    async fn ask(&self, slot: &Arc<NodeSlot>, floor: u64) -> Result<LockAnswer> {
+        if let Err(error) = slot.pay(self.claim.ticket.id).await {
             let text = "the node has not let go of an earlier try yet";
             return Err(Error::new(error.kind(), text).caused_by(error));
         }
@@ -346,11 +346,11 @@ impl Errand {
             let text = "the node had to let go of an earlier try first, and that took too long";
             return Err(Error::new(ErrorKind::Unavailable, text));
         }
-        seat.node()?.lock(self.claim.clone(), floor).await
+        slot.node()?.lock(self.claim.clone(), floor).await
     }
 
-    async fn raise(&self, seat: &Arc<Seat>, seen: Number, fence: u64) -> bool {
-        let Ok(node) = seat.node() else { return false };
+    async fn raise(&self, slot: &Arc<NodeSlot>, seen: Number, fence: u64) -> bool {
+        let Ok(node) = slot.node() else { return false };
         node.raise(self.claim.ticket.clone(), seen, fence).await.unwrap_or(false)
     }
 

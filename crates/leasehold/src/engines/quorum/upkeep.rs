@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
-use super::ballot::{Tally, kept};
+use super::ballot::{VoteTally, kept};
 use super::bid::all_of;
-use super::node::{Answer, Kept, Node};
-use super::seat::Seat;
-use super::table::Answers;
+use super::node::{Kept, LockAnswer, Node};
+use super::node_slot::NodeSlot;
+use super::nodes::Answers;
 use crate::claim::{LeaseId, Mode, Refresh, Released, Renewal, Ticket};
 use crate::clock::Moment;
 use crate::engine::BoxFuture;
@@ -29,7 +29,7 @@ pub(super) async fn renew(inner: Arc<Inner>, tickets: Vec<Refresh>) -> Vec<Renew
 
 async fn renew_held(inner: Arc<Inner>, dues: Vec<Due>) -> Vec<Renewal> {
     let Some(patience) = dues.iter().map(|due| due.patience).min() else { return Vec::new() };
-    let mut count = Count::new(&inner, dues);
+    let mut count = RenewalCount::new(&inner, dues);
     let asked: Vec<Refresh> = count.dues.iter().map(|due| due.refresh.clone()).collect();
     let mut answers = inner.table.ask(
         move |node| {
@@ -70,7 +70,7 @@ struct Due {
 
 impl Due {
     fn of(inner: &Inner, refresh: Refresh) -> Option<Self> {
-        let (claim, _) = inner.holds.recall(refresh.ticket.id)?;
+        let (claim, _) = inner.leases.recall(refresh.ticket.id)?;
         let ttl = inner.within(refresh.ttl);
         Some(Self {
             id: refresh.ticket.id,
@@ -81,11 +81,11 @@ impl Due {
 }
 
 /// What the nodes have said of each lease so far.
-struct Count {
+struct RenewalCount {
     inner: Arc<Inner>,
     dues: Vec<Due>,
     sent_at: Moment,
-    tallies: Vec<Tally>,
+    tallies: Vec<VoteTally>,
     /// How long the nodes that have it keep each lease.
     kept: Vec<Vec<Duration>>,
     /// Node, place of the lease, whether it was there.
@@ -95,12 +95,12 @@ struct Count {
     errors: Vec<Error>,
 }
 
-impl Count {
+impl RenewalCount {
     fn new(inner: &Arc<Inner>, dues: Vec<Due>) -> Self {
         Self {
             inner: Arc::clone(inner),
             sent_at: inner.table.clock.now(),
-            tallies: vec![Tally::default(); dues.len()],
+            tallies: vec![VoteTally::default(); dues.len()],
             kept: vec![Vec::new(); dues.len()],
             seen: Vec::new(),
             answered: 0,
@@ -157,7 +157,7 @@ impl Count {
         match self.verdict(place) {
             Some(true) => Renewal::Held { ttl: self.ttl(place), sent_at: self.sent_at },
             Some(false) => {
-                self.inner.holds.end(self.dues[place].id);
+                self.inner.leases.end(self.dues[place].id);
                 Renewal::Gone
             }
             None => {
@@ -180,7 +180,7 @@ impl Count {
         let missing = |(_, place, there): &&(usize, usize, bool)| !there && !gone[*place];
         for (node, place, _) in seen.iter().filter(missing) {
             if self.verdict(*place) == Some(true)
-                && let Ok(node) = self.inner.table.seats[*node].node()
+                && let Ok(node) = self.inner.table.slots[*node].node()
             {
                 self.bring(&*node, *place).await;
             }
@@ -191,7 +191,7 @@ impl Count {
             told(&self.inner, patience.unwrap_or_default()).await;
         }
         for (node, place, _) in left {
-            if let Ok(node) = self.inner.table.seats[*node].node() {
+            if let Ok(node) = self.inner.table.slots[*node].node() {
                 let _ = node.unlock(self.dues[*place].refresh.ticket.clone()).await;
             }
         }
@@ -199,19 +199,19 @@ impl Count {
 
     async fn bring(&self, node: &dyn Node, place: usize) {
         let (due, ttl, now) = (&self.dues[place], self.ttl(place), self.inner.table.clock.now());
-        let Some((mut claim, fence)) = self.inner.holds.recall(due.id) else { return };
+        let Some((mut claim, fence)) = self.inner.leases.recall(due.id) else { return };
         if now >= self.sent_at.after(ttl / 2) || claim.ticket.id != due.refresh.ticket.id {
             return;
         }
         let bid = claim.ticket.clone();
         claim.ttl = due.refresh.ttl.max(self.sent_at.after(ttl).since(now));
-        if let Ok(Answer::Vote(number, _)) = node.lock(claim, 0).await
+        if let Ok(LockAnswer::Vote(number, _)) = node.lock(claim, 0).await
             && number.value < fence
         {
             let _ = node.raise(bid.clone(), number, fence).await;
         }
         // It may have been released while we brought it there.
-        if !self.inner.holds.has(due.id, &bid) {
+        if !self.inner.leases.has(due.id, &bid) {
             let _ = node.unlock(bid).await;
         }
     }
@@ -220,7 +220,7 @@ impl Count {
 /// What the nodes have said to one question about one lease.
 #[derive(Default)]
 struct Poll {
-    tally: Tally,
+    tally: VoteTally,
     kept: Vec<Duration>,
     heard: u64,
     errors: Vec<Error>,
@@ -301,7 +301,7 @@ async fn told(inner: &Inner, patience: Duration) {
 /// Ends what most nodes have lost and nobody believes in, and removes it from the
 /// others.
 pub(super) async fn let_go(inner: &Arc<Inner>, id: LeaseId) {
-    if let Some(claim) = inner.holds.end(id) {
+    if let Some(claim) = inner.leases.end(id) {
         // It was nobody's lease any more; what stays ends with its ttl.
         let _ = remove(inner, claim.ticket, claim.ttl).await;
     }
@@ -318,7 +318,7 @@ fn let_go_later(inner: Arc<Inner>, id: LeaseId, ttl: Duration) {
 /// Removes a lease from all nodes, with what any of its rounds has left. Those
 /// that are slow get the request too.
 pub(super) async fn release(inner: Arc<Inner>, ticket: Ticket) -> Result<Released> {
-    let (bid, ttl) = match inner.holds.end(ticket.id) {
+    let (bid, ttl) = match inner.leases.end(ticket.id) {
         Some(claim) => (claim.ticket.in_mode(ticket.mode), claim.ttl),
         None => (all_of(&ticket), Duration::MAX),
     };
@@ -327,9 +327,9 @@ pub(super) async fn release(inner: Arc<Inner>, ticket: Ticket) -> Result<Release
 
 /// Removes a bid from all nodes.
 pub(super) async fn remove(inner: &Arc<Inner>, bid: Ticket, ttl: Duration) -> Result<Released> {
-    let question = |seat: Arc<Seat>| -> BoxFuture<Result<Kept>> {
+    let question = |slot: Arc<NodeSlot>| -> BoxFuture<Result<Kept>> {
         let (bid, clock) = (bid.clone(), inner.table.clock.clone());
-        Box::pin(async move { Ok(seat.let_go(bid, &clock).await?.then_some(Duration::ZERO)) })
+        Box::pin(async move { Ok(slot.let_go(bid, &clock).await?.then_some(Duration::ZERO)) })
     };
     let poll = count(inner, inner.table.ask_seats(question, until(inner, ttl))).await;
     match poll.tally.verdict(inner.table.size()) {
@@ -344,13 +344,13 @@ pub(super) async fn remove(inner: &Arc<Inner>, bid: Ticket, ttl: Duration) -> Re
 /// Turns a writer into a reader.
 pub(super) async fn convert(inner: Arc<Inner>, ticket: Ticket, to: Mode) -> Result<Renewal> {
     ticket.mode.check_conversion(to)?;
-    let Some((claim, _)) = inner.holds.recall(ticket.id) else { return Ok(Renewal::Gone) };
+    let Some((claim, _)) = inner.leases.recall(ticket.id) else { return Ok(Renewal::Gone) };
     let (sent_at, ttl) = (inner.table.clock.now(), claim.ttl);
     let refresh = Refresh::new(claim.ticket.in_mode(to), ttl);
     let poll = poll(&inner, ttl, |node| node.convert(refresh.clone())).await;
     match poll.kept(&inner)? {
         Some(ttl) => {
-            inner.holds.change(ticket.id, |claim| claim.ticket.mode = to);
+            inner.leases.change(ticket.id, |claim| claim.ticket.mode = to);
             Ok(Renewal::Held { ttl, sent_at })
         }
         None => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::bid::family;
-use super::node::Mark;
+use super::node::NodeMark;
 use crate::claim::{LeaseId, Ticket};
 use crate::engine::{
     Event, Evicted, Eviction, Finding, Held, Listing, Selector, Severity, Status, Target,
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// One lease, as the nodes that have it show it: a bid, so that rounds of one
 /// ticket are not taken for a majority together.
 struct Sighting {
-    mark: Mark,
+    mark: NodeMark,
     numbers: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ async fn sightings(inner: &Arc<Inner>, name: &Name) -> Result<BTreeMap<LeaseId, 
     Ok(seen)
 }
 
-fn note(seen: &mut BTreeMap<LeaseId, Sighting>, mark: Mark) {
+fn note(seen: &mut BTreeMap<LeaseId, Sighting>, mark: NodeMark) {
     let number = mark.number;
     let new = || Sighting { mark: mark.clone(), numbers: Vec::new() };
     seen.entry(mark.id).or_insert_with(new).numbers.push(number);
@@ -96,10 +96,15 @@ pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evict
 }
 
 /// The id is that of a bid; who holds it here knows it by its ticket.
-async fn remove(inner: &Arc<Inner>, eviction: &Eviction, id: LeaseId, mark: &Mark) -> Result<()> {
+async fn remove(
+    inner: &Arc<Inner>,
+    eviction: &Eviction,
+    id: LeaseId,
+    mark: &NodeMark,
+) -> Result<()> {
     let bid = Ticket { id, name: eviction.name.clone(), mode: mark.mode };
-    let ours = inner.holds.ticket_of(id);
-    ours.and_then(|ticket| inner.holds.end(ticket));
+    let ours = inner.leases.ticket_of(id);
+    ours.and_then(|ticket| inner.leases.end(ticket));
     super::upkeep::remove(inner, bid, Duration::MAX).await?;
     if let Some(ticket) = ours {
         inner.table.bus.publish(&Event::TicketLost(ticket, eviction.loss()));
@@ -113,7 +118,7 @@ pub(super) async fn examine(inner: Arc<Inner>) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut silent: Vec<usize> = (0..inner.table.size()).collect();
     while let Some((node, answer)) = answers.next().await {
-        let endpoint = &inner.table.seats[node].endpoint;
+        let endpoint = &inner.table.slots[node].endpoint;
         if let Ok(found) = answer {
             silent.retain(|other| *other != node);
             findings.extend(found.into_iter().map(|it| at(endpoint, it)));
@@ -133,7 +138,7 @@ fn away(inner: &Inner, node: usize, left: usize) -> Finding {
     let severity = if left < majority { Severity::Danger } else { Severity::Warning };
     Finding::new(
         severity,
-        format!("{} does not answer; {left} of {size} nodes do", inner.table.seats[node].endpoint),
+        format!("{} does not answer; {left} of {size} nodes do", inner.table.slots[node].endpoint),
         format!("bring it back: without {majority} nodes nothing is granted or renewed"),
     )
 }

@@ -18,7 +18,7 @@ pub(super) enum Address {
 
 /// The shape of a deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Topology {
     /// One server.
     One(Address),
     /// A primary and its replicas; they say themselves who is which.
@@ -37,14 +37,14 @@ pub(super) struct Login {
 }
 
 /// What stands before the options of a URL.
-pub(super) struct Target {
-    pub(super) place: Place,
+pub(super) struct Deployment {
+    pub(super) place: Topology,
     pub(super) login: Login,
     pub(super) database: i64,
     pub(super) tls: bool,
 }
 
-impl Target {
+impl Deployment {
     pub(super) fn from_url(url: &Url) -> Result<Self> {
         let (tls, kind) = match url.scheme.split_once('+') {
             Some((transport, kind)) => (transport == "rediss", kind),
@@ -61,9 +61,9 @@ impl Target {
             "sentinel" => {
                 let service = parts.next().filter(|name| !name.is_empty());
                 let service = decode(service.ok_or_else(|| wrong_form(kind))?)?;
-                (Place::Sentinels(list(hosts, SENTINEL_PORT, kind)?, service), parts.next())
+                (Topology::Sentinels(list(hosts, SENTINEL_PORT, kind)?, service), parts.next())
             }
-            "cluster" => (Place::Cluster(list(hosts, PORT, kind)?), parts.next()),
+            "cluster" => (Topology::Cluster(list(hosts, PORT, kind)?), parts.next()),
             _ => (plain(list(hosts, PORT, kind)?), parts.next()),
         };
         let database = database_number(database.unwrap_or_default())?;
@@ -113,7 +113,7 @@ impl Address {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let join =
             |all: &[Address]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
@@ -125,20 +125,20 @@ impl fmt::Display for Place {
     }
 }
 
-fn plain(mut all: Vec<Address>) -> Place {
-    if all.len() == 1 { Place::One(all.remove(0)) } else { Place::Listed(all) }
+fn plain(mut all: Vec<Address>) -> Topology {
+    if all.len() == 1 { Topology::One(all.remove(0)) } else { Topology::Listed(all) }
 }
 
 /// `redis+unix:/path?db=1` or `redis+unix://user:password@/path?db=1`.
-fn socket(url: &Url) -> Result<Target> {
+fn socket(url: &Url) -> Result<Deployment> {
     let (login, path) = match url.raw.strip_prefix("//") {
         Some(rest) => rest.rsplit_once('@').unwrap_or(("", rest)),
         None => ("", url.raw.as_str()),
     };
     let path = given(path)?.filter(|path| path.starts_with('/'));
     let path = path.ok_or_else(|| wrong_form("unix"))?;
-    Ok(Target {
-        place: Place::One(Address::Unix(path.into())),
+    Ok(Deployment {
+        place: Topology::One(Address::Unix(path.into())),
         login: Login::parse(login)?,
         database: database_number(url.options.get("db")?.unwrap_or_default())?,
         tls: false,
@@ -187,8 +187,8 @@ fn wrong_form(kind: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn target(url: &str) -> Result<Target> {
-        Target::from_url(&Url::parse(url).unwrap())
+    fn target(url: &str) -> Result<Deployment> {
+        Deployment::from_url(&Url::parse(url).unwrap())
     }
 
     fn tcp(host: &str, port: u16) -> Address {
@@ -198,14 +198,14 @@ mod tests {
     #[test]
     fn one_server_is_read() {
         let full = target("rediss://me:p%40s%2Fs%3A@db.example:7000/3").unwrap();
-        assert_eq!(full.place, Place::One(tcp("db.example", 7000)));
+        assert_eq!(full.place, Topology::One(tcp("db.example", 7000)));
         assert_eq!(full.login.user.as_deref(), Some("me"));
         assert_eq!(full.login.password.as_deref(), Some("p@s/s:"));
         assert_eq!((full.database, full.tls), (3, true));
         let short = target("redis://").unwrap();
-        assert_eq!(short.place, Place::One(tcp("127.0.0.1", PORT)));
+        assert_eq!(short.place, Topology::One(tcp("127.0.0.1", PORT)));
         assert!(short.login == Login::default() && !short.tls);
-        assert_eq!(target("redis://[::1]:7/").unwrap().place, Place::One(tcp("::1", 7)));
+        assert_eq!(target("redis://[::1]:7/").unwrap().place, Topology::One(tcp("::1", 7)));
         let secret = target("redis://:only@h").unwrap().login;
         assert_eq!((secret.user, secret.password.as_deref()), (None, Some("only")));
     }
@@ -214,17 +214,17 @@ mod tests {
     fn every_shape_is_read() {
         let listed = target("redis://a,b:7,[::1]/2").unwrap();
         let all = vec![tcp("a", PORT), tcp("b", 7), tcp("::1", PORT)];
-        assert_eq!((listed.place, listed.database), (Place::Listed(all), 2));
+        assert_eq!((listed.place, listed.database), (Topology::Listed(all), 2));
         let sentinels = target("redis+sentinel://a,b:7/the%20one/1").unwrap();
         let all = vec![tcp("a", SENTINEL_PORT), tcp("b", 7)];
-        assert_eq!(sentinels.place, Place::Sentinels(all, "the one".into()));
+        assert_eq!(sentinels.place, Topology::Sentinels(all, "the one".into()));
         assert_eq!(sentinels.database, 1);
         let cluster = target("rediss+cluster://u:p@a,b").unwrap();
-        assert_eq!(cluster.place, Place::Cluster(vec![tcp("a", PORT), tcp("b", PORT)]));
+        assert_eq!(cluster.place, Topology::Cluster(vec![tcp("a", PORT), tcp("b", PORT)]));
         assert!(cluster.tls);
         for socket in ["redis+unix:/run/r%20.sock?db=1", "redis+unix://u:p@/run/r%20.sock?db=1"] {
             let socket = target(socket).unwrap();
-            assert_eq!(socket.place, Place::One(Address::Unix("/run/r .sock".into())));
+            assert_eq!(socket.place, Topology::One(Address::Unix("/run/r .sock".into())));
             assert_eq!(socket.database, 1);
         }
     }

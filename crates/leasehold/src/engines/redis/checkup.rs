@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::address::{Address, Place};
+use super::address::{Address, Topology};
 use super::link::Link;
 use super::settings::Settings;
 use crate::clock::Clock;
 use crate::engine::profile::Survives;
 use crate::engine::{Finding, Severity};
-use crate::engines::tempo::Tempo;
+use crate::engines::kit::skew::SkewCheck;
 use crate::error::{ErrorKind, Result};
 
 /// The oldest server whose scripts and pushes are the ones we were tested with.
@@ -72,24 +72,24 @@ impl Checkup {
 
     /// How long answers take, and whether the server's clock goes as ours does.
     async fn clock_and_latency(&self) -> Result<Vec<Finding>> {
-        let mut tempo = Tempo::new(self.timeout);
-        for _ in 0..Tempo::LOOKS {
+        let mut skew = SkewCheck::new(self.timeout);
+        for _ in 0..SkewCheck::LOOKS {
             let before = self.clock.now();
             let told = time(&self.link.command(redis::cmd("TIME")).await?);
-            tempo.add(self.clock.now().since(before), told);
+            skew.add(self.clock.now().since(before), told);
         }
-        Ok(tempo.findings())
+        Ok(skew.findings())
     }
 }
 
-fn is_local(place: &Place) -> bool {
+fn is_local(place: &Topology) -> bool {
     let local = |address: &Address| match address {
         Address::Unix(_) => true,
         Address::Tcp { host, .. } => ["127.0.0.1", "localhost", "::1"].contains(&host.as_str()),
     };
     match place {
-        Place::One(address) => local(address),
-        Place::Listed(all) | Place::Cluster(all) | Place::Sentinels(all, _) => {
+        Topology::One(address) => local(address),
+        Topology::Listed(all) | Topology::Cluster(all) | Topology::Sentinels(all, _) => {
             all.iter().all(local)
         }
     }
@@ -115,7 +115,7 @@ fn time(value: &Value) -> Option<u64> {
 }
 
 /// One line of `INFO`.
-pub(super) fn field<'a>(info: &'a str, key: &str) -> Option<&'a str> {
+pub(in crate::engines) fn field<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::settings::{Layout, WakeBy};
-use super::waits::Pauses;
+use super::waits::PollPauses;
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 use crate::url::Options;
 
 /// How often a waiter of the layout `string` asks.
-const POLL: Pauses = Pauses::millis(10, 250);
+const POLL: PollPauses = PollPauses::millis(10, 250);
 /// How long Redisson keeps the place of a waiter that may have died.
 const FAIR_WAIT: Duration = Duration::from_secs(300);
 
@@ -47,7 +47,7 @@ pub(super) fn prefix(options: &Options) -> Result<String> {
 #[derive(Clone, Debug)]
 pub(super) struct StringOptions {
     pub(super) template: Template,
-    pub(super) poll: Pauses,
+    pub(super) poll: PollPauses,
 }
 
 impl StringOptions {
@@ -64,7 +64,7 @@ impl StringOptions {
             return Err(Error::invalid("option \"poll\" is above zero and at most \"poll_max\""));
         }
         let template = Template::new(options.get("key")?.unwrap_or("{name}"))?;
-        Ok(Self { template, poll: Pauses { first, longest } })
+        Ok(Self { template, poll: PollPauses { first, longest } })
     }
 }
 
@@ -106,7 +106,7 @@ pub(super) fn plain(name: &Name) -> String {
 
 /// Which of Redisson's exclusive locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LockKind {
     /// `RLock`.
     Lock,
     /// `RFairLock`.
@@ -142,7 +142,7 @@ impl PubSub {
 /// `layout=redisson`: the keys, fields, channels and messages of Redisson.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RedissonOptions {
-    pub(super) kind: Kind,
+    pub(super) kind: LockKind,
     pub(super) pubsub: PubSub,
     pub(super) fair_wait: Duration,
     pub(super) wake: WakeBy,
@@ -151,10 +151,10 @@ pub(super) struct RedissonOptions {
 impl RedissonOptions {
     pub(super) fn from_options(options: &Options, wake: WakeBy) -> Result<Self> {
         let kind = match options.get("kind")? {
-            None | Some("lock") => Kind::Lock,
-            Some("fair") => Kind::Fair,
-            Some("fenced") => Kind::Fenced,
-            Some("spin") => Kind::Spin,
+            None | Some("lock") => LockKind::Lock,
+            Some("fair") => LockKind::Fair,
+            Some("fenced") => LockKind::Fenced,
+            Some("spin") => LockKind::Spin,
             Some(_) => {
                 return Err(Error::invalid("option \"kind\" takes lock, fair, fenced or spin"));
             }
@@ -172,7 +172,7 @@ impl RedissonOptions {
         if fair_wait < Duration::from_secs(1) {
             return Err(Error::invalid("option \"fair_wait\" is 1s or more"));
         }
-        let wake = if kind == Kind::Spin { WakeBy::Spin } else { wake };
+        let wake = if kind == LockKind::Spin { WakeBy::Spin } else { wake };
         Ok(Self { kind, pubsub, fair_wait, wake })
     }
 }

@@ -3,34 +3,17 @@
 //! A [`link`] reaches the deployment, whatever its shape; a layout decides which
 //! keys a lease is made of.
 
-/// A script after what all scripts of borrowed layouts share.
-macro_rules! script {
-    ($($file:literal),+) => {
-        $crate::engines::redis::script::Script::new(concat!(
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/engines/redis/scripts/common.lua")),
-            $(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/engines/redis/scripts/", $file))),+
-        ))
-    };
-}
-
 mod address;
-mod bells;
-mod card;
-mod checkup;
-mod evictions;
-mod guest;
+pub(in crate::engines) mod checkup;
+mod compat;
 mod layout;
-mod link;
+pub(in crate::engines) mod link;
 mod native;
-mod redisson;
-#[cfg(feature = "quorum")]
-pub(in crate::engines) mod redlock;
 mod renewals;
-mod script;
+pub(in crate::engines) mod script;
 #[cfg(test)]
 mod server;
-mod settings;
-mod string;
+pub(in crate::engines) mod settings;
 mod values;
 mod waits;
 
@@ -62,8 +45,8 @@ pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let checkup = Checkup::new(&link, &settings, &clock);
     match opening {
         Opening::Native(prefix) => native::open(link, &settings, &prefix, checkup, clock).await,
-        Opening::String(options) => Ok(string::open(link, options, checkup, clock).await),
-        Opening::Redisson(options) => redisson::open(link, options, checkup, clock).await,
+        Opening::String(options) => Ok(compat::string::open(link, options, checkup, clock).await),
+        Opening::Redisson(options) => compat::redisson::open(link, options, checkup, clock).await,
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::OnceLock;
 use redis::{Arg, Cmd};
 
 /// A script that servers keep.
-pub(super) struct Script {
+pub(in crate::engines) struct Script {
     text: &'static str,
     digest: OnceLock<String>,
 }
 
 impl Script {
-    pub(super) const fn new(text: &'static str) -> Self {
+    pub(in crate::engines) const fn new(text: &'static str) -> Self {
         Self { text, digest: OnceLock::new() }
     }
 
@@ -33,13 +33,17 @@ impl fmt::Debug for Script {
 
 /// One call of a script. All keys are of one hash slot.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(in crate::engines) struct Call {
     pub(super) script: &'static Script,
     by_digest: Cmd,
 }
 
 impl Call {
-    pub(super) fn new(script: &'static Script, keys: Vec<Vec<u8>>, args: Vec<Vec<u8>>) -> Self {
+    pub(in crate::engines) fn new(
+        script: &'static Script,
+        keys: Vec<Vec<u8>>,
+        args: Vec<Vec<u8>>,
+    ) -> Self {
         Self::written(script, keys.len(), |command| {
             command.arg(keys).arg(args);
         })

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::address::{Address, Login, Place, Target};
-use crate::engines::tls::Files;
+use super::address::{Address, Deployment, Login, Topology};
+use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
 use crate::url::{Options, Url};
 
@@ -44,8 +44,8 @@ pub(super) enum WakeBy {
 
 /// Everything that a URL says.
 #[derive(Clone)]
-pub(super) struct Settings {
-    pub(super) place: Place,
+pub(in crate::engines) struct Settings {
+    pub(super) place: Topology,
     pub(super) login: Login,
     /// Who we are to the sentinels.
     pub(super) sentinel_login: Login,
@@ -60,8 +60,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn from_url(url: &Url) -> Result<Self> {
-        let Target { place, login, database, tls } = Target::from_url(url)?;
+    pub(in crate::engines) fn from_url(url: &Url) -> Result<Self> {
+        let Deployment { place, login, database, tls } = Deployment::from_url(url)?;
         let options = &url.options;
         check_kinds(options, &place, tls)?;
         Ok(Self {
@@ -85,18 +85,20 @@ impl Settings {
     pub(super) fn endpoint(&self) -> String {
         let tls = if self.tls.is_some() { "rediss" } else { "redis" };
         match &self.place {
-            Place::One(Address::Unix(path)) => format!("redis+unix:{}", path.display()),
-            Place::One(_) | Place::Listed(_) => format!("{tls}://{}/{}", self.place, self.database),
-            Place::Sentinels(..) => format!("{tls}+sentinel://{}/{}", self.place, self.database),
-            Place::Cluster(_) => format!("{tls}+cluster://{}", self.place),
+            Topology::One(Address::Unix(path)) => format!("redis+unix:{}", path.display()),
+            Topology::One(_) | Topology::Listed(_) => {
+                format!("{tls}://{}/{}", self.place, self.database)
+            }
+            Topology::Sentinels(..) => format!("{tls}+sentinel://{}/{}", self.place, self.database),
+            Topology::Cluster(_) => format!("{tls}+cluster://{}", self.place),
         }
     }
 }
 
 /// Refuses options that say nothing at this kind of address.
-fn check_kinds(options: &Options, place: &Place, tls: bool) -> Result<()> {
-    let sentinels = matches!(place, Place::Sentinels(..));
-    let socket = matches!(place, Place::One(Address::Unix(_)));
+fn check_kinds(options: &Options, place: &Topology, tls: bool) -> Result<()> {
+    let sentinels = matches!(place, Topology::Sentinels(..));
+    let socket = matches!(place, Topology::One(Address::Unix(_)));
     for (keys, fits, needs) in [
         (&Files::OPTIONS[..], tls, "rediss:// addresses"),
         (&["sentinel_user", "sentinel_password"], sentinels, "redis+sentinel:// addresses"),

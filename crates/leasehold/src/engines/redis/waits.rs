@@ -9,12 +9,12 @@ use crate::claim::LeaseId;
 
 /// Pauses that double from the first to the longest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Pauses {
+pub(super) struct PollPauses {
     pub(super) first: Duration,
     pub(super) longest: Duration,
 }
 
-impl Pauses {
+impl PollPauses {
     pub(super) const fn millis(first: u64, longest: u64) -> Self {
         Self { first: Duration::from_millis(first), longest: Duration::from_millis(longest) }
     }
@@ -28,13 +28,13 @@ impl Pauses {
 }
 
 /// Of those who spin; Redisson's spin lock has the same.
-pub(super) const SPIN: Pauses = Pauses::millis(1, 128);
+pub(super) const SPIN: PollPauses = PollPauses::millis(1, 128);
 
 #[derive(Debug, Default)]
-pub(super) struct Waits(Mutex<HashMap<LeaseId, Wait>>);
+pub(super) struct Waits(Mutex<HashMap<LeaseId, PolledWait>>);
 
 #[derive(Debug)]
-struct Wait {
+struct PolledWait {
     place: String,
     looks: u32,
     /// How long the holder had left at the last look.
@@ -47,7 +47,7 @@ impl Waits {
         let mut waits = self.waits();
         waits
             .entry(id)
-            .or_insert_with(|| Wait { place: make(), looks: 0, left: Duration::ZERO })
+            .or_insert_with(|| PolledWait { place: make(), looks: 0, left: Duration::ZERO })
             .place
             .clone()
     }
@@ -55,7 +55,7 @@ impl Waits {
     /// One more look in vain; the pause before the next. A holder that has more
     /// time than before is another one: a lock that changes hands is worth to
     /// be looked at more often.
-    pub(super) fn in_vain(&self, id: LeaseId, pauses: Pauses, left: Duration) -> Duration {
+    pub(super) fn in_vain(&self, id: LeaseId, pauses: PollPauses, left: Duration) -> Duration {
         let mut waits = self.waits();
         let Some(wait) = waits.get_mut(&id) else { return pauses.first };
         wait.looks = if left > wait.left { 1 } else { wait.looks + 1 };
@@ -68,7 +68,7 @@ impl Waits {
         self.waits().remove(&id).map(|wait| wait.place).unwrap_or_default()
     }
 
-    fn waits(&self) -> MutexGuard<'_, HashMap<LeaseId, Wait>> {
+    fn waits(&self) -> MutexGuard<'_, HashMap<LeaseId, PolledWait>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn pauses_grow_up_to_the_longest_and_never_vanish() {
         let (waits, id) = (Waits::default(), LeaseId::random());
-        let pauses = Pauses::millis(10, 250);
+        let pauses = PollPauses::millis(10, 250);
         waits.place(id, || "here".into());
         for look in 0..40 {
             let whole = Duration::from_millis(10 << look.min(5)).min(pauses.longest);

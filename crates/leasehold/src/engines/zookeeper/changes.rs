@@ -1,34 +1,34 @@
 //! Changes that happen as a whole or not at all.
 
-use super::client::{Client, ask, gone, only};
+use super::client::{ZkClient, ask, gone, only};
 use super::connection::Answer;
 use super::fault;
-use super::lines::version;
-use super::tether::Tether;
+use super::queues::version;
+use super::session_link::SessionLink;
 use super::wire::{Body, Code, Request};
-use crate::engines::consensus::{Life, Step};
+use crate::engines::consensus::{TxnStep, ValueLife};
 use crate::error::Result;
 
 /// How often a change is tried while others write the same values.
 const ATTEMPTS: usize = 100;
 
-impl Client {
+impl ZkClient {
     /// Keys are unique, so that one is there says that it is the one that was meant.
-    pub(super) async fn change(&self, steps: Vec<Step>) -> Result<Option<u64>> {
-        let tether = self.bearer(&steps).await?;
-        if let [Step::Remove { key, .. }] = steps.as_slice() {
-            return self.remove_one(&tether, key).await;
+    pub(super) async fn change(&self, steps: Vec<TxnStep>) -> Result<Option<u64>> {
+        let session_link = self.bearer(&steps).await?;
+        if let [TxnStep::Remove { key, .. }] = steps.as_slice() {
+            return self.remove_one(&session_link, key).await;
         }
         for _ in 0..ATTEMPTS {
             let mut requests = Vec::with_capacity(steps.len());
             let mut checks = Vec::with_capacity(steps.len());
             for step in &steps {
                 let more = self.requests(step).await?;
-                let is_check = !matches!(step, Step::Put { .. });
+                let is_check = !matches!(step, TxnStep::Put { .. });
                 checks.extend(more.iter().map(|_| is_check));
                 requests.extend(more);
             }
-            let answer = only(ask(&tether, vec![Request::Multi(requests)]).await?)?;
+            let answer = only(ask(&session_link, vec![Request::Multi(requests)]).await?)?;
             let zxid = answer.zxid;
             match failed(answer)? {
                 None => {
@@ -36,7 +36,7 @@ impl Client {
                     return Ok(Some(version(zxid)));
                 }
                 Some((at, Code::NO_NODE)) if checks.get(at) == Some(&true) => return Ok(None),
-                Some((_, Code::NO_NODE)) => self.make_above_values(&tether, &steps).await?,
+                Some((_, Code::NO_NODE)) => self.make_above_values(&session_link, &steps).await?,
                 Some((_, Code::BAD_VERSION | Code::NODE_EXISTS)) => {}
                 Some((_, code)) => return Err(fault::refused(code)),
             }
@@ -45,48 +45,48 @@ impl Client {
     }
 
     /// The session that must carry these steps out.
-    async fn bearer(&self, steps: &[Step]) -> Result<std::sync::Arc<Tether>> {
+    async fn bearer(&self, steps: &[TxnStep]) -> Result<std::sync::Arc<SessionLink>> {
         let bound = steps.iter().find_map(|step| match step {
-            Step::Put { life: life @ Life::Session(_), .. } => Some(life),
+            TxnStep::Put { life: life @ ValueLife::Session(_), .. } => Some(life),
             _ => None,
         });
-        self.carrier(bound.unwrap_or(&Life::Forever)).await
+        self.carrier(bound.unwrap_or(&ValueLife::Forever)).await
     }
 
-    async fn remove_one(&self, tether: &Tether, key: &str) -> Result<Option<u64>> {
+    async fn remove_one(&self, session_link: &SessionLink, key: &str) -> Result<Option<u64>> {
         let delete = Request::Delete { path: key.to_owned(), version: -1 };
-        let answer = only(ask(tether, vec![delete]).await?)?;
+        let answer = only(ask(session_link, vec![delete]).await?)?;
         let zxid = answer.zxid;
         Ok(gone(answer)?.then_some(version(zxid)))
     }
 
-    async fn requests(&self, step: &Step) -> Result<Vec<Request>> {
+    async fn requests(&self, step: &TxnStep) -> Result<Vec<Request>> {
         Ok(match step {
-            Step::Remove { key, .. } => {
+            TxnStep::Remove { key, .. } => {
                 vec![Request::Delete { path: key.to_string(), version: -1 }]
             }
-            Step::Write { key, bytes, .. } => {
+            TxnStep::Write { key, bytes, .. } => {
                 let (path, data) = (key.to_string(), bytes.clone());
                 vec![Request::SetData { path, data, version: -1 }]
             }
-            Step::Put { name, bytes, life } => {
+            TxnStep::Put { name, bytes, life } => {
                 self.writing(&self.layout.value(name), bytes, life).await?
             }
         })
     }
 
-    async fn make_above_values(&self, tether: &Tether, steps: &[Step]) -> Result<()> {
+    async fn make_above_values(&self, session_link: &SessionLink, steps: &[TxnStep]) -> Result<()> {
         for step in steps {
-            if let Step::Put { name, .. } = step {
-                self.make_above(tether, &self.layout.value(name)).await?;
+            if let TxnStep::Put { name, .. } = step {
+                self.make_above(session_link, &self.layout.value(name)).await?;
             }
         }
         Ok(())
     }
 
-    fn look_after_all(&self, steps: &[Step]) {
+    fn look_after_all(&self, steps: &[TxnStep]) {
         for step in steps {
-            if let Step::Put { name, life, .. } = step {
+            if let TxnStep::Put { name, life, .. } = step {
                 self.look_after(&self.layout.value(name), life, false);
             }
         }

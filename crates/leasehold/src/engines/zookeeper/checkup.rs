@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::client::Client;
-use super::connection::within;
-use super::settings::{Server, Settings};
+use super::client::ZkClient;
+use super::settings::{ServerAddress, Settings};
 use super::wire::Acl;
 use crate::engine::{Finding, Severity};
-use crate::engines::tempo::Tempo;
+use crate::engines::kit::skew::SkewCheck;
+use crate::engines::kit::timeout::timeout;
 use crate::error::Result;
 
 /// The oldest server that tells of every change of a value.
@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(10);
 /// More than a server says of itself.
 const WORDS_MAX: u64 = 64 * 1024;
 
-impl Client {
+impl ZkClient {
     pub(super) async fn examine(&self) -> Result<Vec<Finding>> {
         let settings = &self.terms.settings;
         let mut findings = Vec::new();
@@ -38,7 +38,7 @@ impl Client {
         Ok(findings)
     }
 
-    async fn question(&self, server: &Server) -> Vec<Finding> {
+    async fn question(&self, server: &ServerAddress) -> Vec<Finding> {
         let mut findings = match self.hear(server, "srvr").await {
             Ok(words) => about(server, &words, self.terms.settings.servers.len()),
             Err(cause) => vec![silent(server, &cause)],
@@ -49,28 +49,28 @@ impl Client {
         findings
     }
 
-    async fn hear(&self, server: &Server, word: &str) -> io::Result<String> {
-        let (clock, timeout) = (&self.terms.clock, self.terms.settings.timeout);
-        let told = within(clock, timeout, say(server, word)).await;
+    async fn hear(&self, server: &ServerAddress, word: &str) -> io::Result<String> {
+        let (clock, limit) = (&self.terms.clock, self.terms.settings.timeout);
+        let told = timeout(clock, limit, say(server, word)).await;
         told.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// How long writes take, and whether the leader's clock goes as ours does.
     async fn clock_and_latency(&self) -> Result<Vec<Finding>> {
-        let mut tempo = Tempo::new(self.terms.settings.timeout);
-        for _ in 0..Tempo::LOOKS {
+        let mut skew = SkewCheck::new(self.terms.settings.timeout);
+        for _ in 0..SkewCheck::LOOKS {
             self.terms.wall.forget();
             let before = self.terms.clock.now();
             let millis = self.wall_clock().await?;
             let took = self.terms.clock.now().since(before);
-            tempo.add(took, u64::try_from(millis).ok().map(|millis| millis * 1000));
+            skew.add(took, u64::try_from(millis).ok().map(|millis| millis * 1000));
         }
-        Ok(tempo.findings())
+        Ok(skew.findings())
     }
 }
 
 /// What a server says of itself.
-async fn say(server: &Server, word: &str) -> io::Result<String> {
+async fn say(server: &ServerAddress, word: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
     stream.write_all(word.as_bytes()).await?;
     let mut words = Vec::new();
@@ -78,7 +78,7 @@ async fn say(server: &Server, word: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&words).into_owned())
 }
 
-fn about(server: &Server, words: &str, servers: usize) -> Vec<Finding> {
+fn about(server: &ServerAddress, words: &str, servers: usize) -> Vec<Finding> {
     let Some(version) = field(words, "Zookeeper version") else { return vec![closed(server)] };
     let mode = field(words, "Mode").unwrap_or_default();
     [old(server, version), single(server, mode, servers)].into_iter().flatten().collect()
@@ -89,7 +89,7 @@ fn field<'a>(words: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// Deadlines take into account that a leader hears of us every half tick.
-fn slow_ticks(server: &Server, words: &str, lag: Duration) -> Option<Finding> {
+fn slow_ticks(server: &ServerAddress, words: &str, lag: Duration) -> Option<Finding> {
     let tick = words.lines().find_map(|line| line.strip_prefix("tickTime="))?;
     let tick = Duration::from_millis(tick.trim().parse().ok()?);
     (tick / 2 > lag).then(|| {
@@ -101,7 +101,7 @@ fn slow_ticks(server: &Server, words: &str, lag: Duration) -> Option<Finding> {
     })
 }
 
-fn old(server: &Server, version: &str) -> Option<Finding> {
+fn old(server: &ServerAddress, version: &str) -> Option<Finding> {
     let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
     let number = (numbers.next()?.ok()?, numbers.next()?.ok()?);
     let short = version.split(['-', ',']).next().unwrap_or(version);
@@ -114,7 +114,7 @@ fn old(server: &Server, version: &str) -> Option<Finding> {
     })
 }
 
-fn single(server: &Server, mode: &str, servers: usize) -> Option<Finding> {
+fn single(server: &ServerAddress, mode: &str, servers: usize) -> Option<Finding> {
     (servers > 1 && mode == "standalone").then(|| {
         Finding::new(
             Severity::Danger,
@@ -135,7 +135,8 @@ fn alone(settings: &Settings) -> Option<Finding> {
 }
 
 fn open_door(settings: &Settings) -> Option<Finding> {
-    let local = |server: &Server| ["127.0.0.1", "localhost", "::1"].contains(&server.host.as_str());
+    let local =
+        |server: &ServerAddress| ["127.0.0.1", "localhost", "::1"].contains(&server.host.as_str());
     let open = settings.acl == Acl::Open && !settings.servers.iter().all(local);
     open.then(|| {
         Finding::new(
@@ -156,7 +157,7 @@ fn long_sessions(shortest: Duration) -> Option<Finding> {
     })
 }
 
-fn closed(server: &Server) -> Finding {
+fn closed(server: &ServerAddress) -> Finding {
     Finding::new(
         Severity::Note,
         format!("{server}: it does not say how it is, so its version was not checked"),
@@ -164,7 +165,7 @@ fn closed(server: &Server) -> Finding {
     )
 }
 
-fn silent(server: &Server, cause: &io::Error) -> Finding {
+fn silent(server: &ServerAddress, cause: &io::Error) -> Finding {
     Finding::new(
         Severity::Warning,
         format!("{server}: it cannot be reached ({cause})"),
@@ -180,7 +181,7 @@ mod tests {
     const GOOD: &str = "Zookeeper version: 3.8.0-x, built on 2022\nMode: follower\nNode count: 5\n";
 
     fn worst(words: &str, servers: usize) -> Option<Severity> {
-        let server = Server { host: "a".into(), port: 1 };
+        let server = ServerAddress { host: "a".into(), port: 1 };
         about(&server, words, servers).iter().map(|finding| finding.severity).max()
     }
 
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn ticks_are_not_longer_than_we_think() {
-        let server = Server { host: "a".into(), port: 1 };
+        let server = ServerAddress { host: "a".into(), port: 1 };
         let found = |words| slow_ticks(&server, words, Duration::from_millis(500));
         assert!(found("clientPort=2181\ntickTime=1000\n").is_none());
         assert!(found("clientPort=2181\ntickTime=2000\n").is_some());

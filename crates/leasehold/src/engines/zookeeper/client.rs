@@ -8,41 +8,43 @@ use std::time::Duration;
 use super::chores::Chores;
 use super::connection::{Answer, Connection};
 use super::fault;
-use super::layout::{Layout, above};
+use super::layout::{PathLayout, above};
+use super::session_link::{SessionLink, SessionTerms};
 use super::sessions::Sessions;
-use super::tether::{Terms, Tether};
 use super::wire::{Body, Code, Node, Request, Stat};
 use crate::engines::consensus::Session;
 use crate::error::Result;
 
-pub(super) struct Client {
-    pub(super) terms: Arc<Terms>,
+pub(super) struct ZkClient {
+    pub(super) terms: Arc<SessionTerms>,
     pub(super) sessions: Sessions,
-    pub(super) layout: Layout,
+    pub(super) layout: PathLayout,
     pub(super) chores: Chores,
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for ZkClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Client").field(&self.terms.settings.endpoint()).finish()
     }
 }
 
-impl Client {
+impl ZkClient {
     pub(super) async fn session(&self, ttl: Duration, delay: Duration) -> Result<Arc<Session>> {
-        let tether = self.sessions.of_ttl(ttl, delay).await?;
+        let session_link = self.sessions.of_ttl(ttl, delay).await?;
         // One that has lost its connection may be over without our knowing it.
-        tether.connection().await?;
-        Ok(Arc::clone(tether.session()))
+        session_link.connection().await?;
+        Ok(Arc::clone(session_link.session()))
     }
 
     /// After a silence the leader knows little of us, and one answer proves little.
     pub(super) async fn prove(&self, session: Arc<Session>) -> Result<()> {
         let clock = &self.terms.clock;
-        let (tether, called) = (self.sessions.of(&session)?, clock.now());
+        let (session_link, called) = (self.sessions.of(&session)?, clock.now());
         let end = called.after(self.terms.settings.timeout);
         loop {
-            only(ask(&tether, vec![Request::proof()]).await?)?.result.map_err(fault::refused)?;
+            only(ask(&session_link, vec![Request::proof()]).await?)?
+                .result
+                .map_err(fault::refused)?;
             if session.proven() >= called {
                 return Ok(());
             }
@@ -64,8 +66,8 @@ impl Client {
 
     /// Sends all in one go over any session.
     pub(super) async fn ask(&self, requests: Vec<Request>) -> Result<Vec<Answer>> {
-        let tether = self.sessions.any().await?;
-        ask(&tether, requests).await
+        let session_link = self.sessions.any().await?;
+        ask(&session_link, requests).await
     }
 
     /// The same, from a server that knows all that is decided by now.
@@ -82,22 +84,22 @@ impl Client {
     }
 
     /// Makes whatever is missing above `path`. Servers remove it once it is empty.
-    pub(super) async fn make_above(&self, tether: &Tether, path: &str) -> Result<()> {
+    pub(super) async fn make_above(&self, session_link: &SessionLink, path: &str) -> Result<()> {
         let make = |node| above(path).into_iter().map(move |path| (path, node));
         let containers = make(Node::Container).map(|(path, node)| self.create(path, vec![], node));
-        let answers = ask(tether, containers.collect()).await?;
+        let answers = ask(session_link, containers.collect()).await?;
         let first = answers.iter().find_map(|answer| answer.result.as_ref().err().copied());
         if first != Some(Code::UNIMPLEMENTED) {
             return made(answers);
         }
         let plain = make(Node::Persistent).map(|(path, node)| self.create(path, vec![], node));
-        made(ask(tether, plain.collect()).await?)
+        made(ask(session_link, plain.collect()).await?)
     }
 }
 
 /// Sends all in one go over a session.
-pub(super) async fn ask(tether: &Tether, requests: Vec<Request>) -> Result<Vec<Answer>> {
-    ask_on(&tether.connection().await?, requests).await
+pub(super) async fn ask(session_link: &SessionLink, requests: Vec<Request>) -> Result<Vec<Answer>> {
+    ask_on(&session_link.connection().await?, requests).await
 }
 
 /// Sends all in one go. A server that may be behind what we know catches up

@@ -13,10 +13,11 @@ use tokio::task::AbortHandle;
 
 use super::dial::{Boxed, frame};
 use super::fault;
-use super::pulse::Pulse;
+use super::liveness::LivenessProof;
 use super::watches::Watches;
-use super::wire::{Body, Code, Head, Kind, Notice, PING_XID, Request, Text};
+use super::wire::{Body, Code, Head, JuteReader, PING_XID, Request, RequestKind, WatchNotice};
 use crate::clock::{Clock, Moment};
+use crate::engines::kit::timeout::timeout;
 use crate::error::{Error, Result};
 use crate::home::Handle;
 
@@ -42,28 +43,28 @@ pub(super) struct Answer {
 /// A connection that stands, or stood. Once gone it stays gone.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionShared>,
     tasks: Arc<Tasks>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ConnectionShared {
     clock: Clock,
     timeout: Duration,
-    pulse: Pulse,
+    proof: LivenessProof,
     watches: Watches,
     /// The newest change that this client knows of, by any connection.
     newest: Arc<AtomicI64>,
     /// The newest that this one has told of.
     told: AtomicI64,
-    desk: Mutex<Desk>,
+    pending: Mutex<PendingRequests>,
     work: Notify,
     gone: watch::Sender<bool>,
 }
 
 /// What is on its way.
 #[derive(Debug, Default)]
-struct Desk {
+struct PendingRequests {
     xid: i32,
     out: Vec<u8>,
     waiting: VecDeque<Waiting>,
@@ -76,7 +77,7 @@ struct Desk {
 #[derive(Debug)]
 struct Waiting {
     xid: i32,
-    kind: Kind,
+    kind: RequestKind,
     /// Whether a majority has to agree before it is answered.
     agreed: bool,
     sent_at: Moment,
@@ -87,7 +88,7 @@ struct Waiting {
 struct Tasks {
     reader: AbortHandle,
     writer: AbortHandle,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionShared>,
 }
 
 impl Drop for Tasks {
@@ -102,20 +103,20 @@ impl Connection {
     /// Takes over a stream whose server has greeted us.
     pub(super) fn start(
         stream: Boxed,
-        pulse: Pulse,
+        proof: LivenessProof,
         newest: &Arc<AtomicI64>,
         clock: &Clock,
         timeout: Duration,
         home: &Handle,
     ) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ConnectionShared {
             clock: clock.clone(),
             timeout,
-            pulse,
+            proof,
             watches: Watches::default(),
             newest: Arc::clone(newest),
             told: AtomicI64::new(0),
-            desk: Mutex::default(),
+            pending: Mutex::default(),
             work: Notify::new(),
             gone: watch::Sender::new(false),
         });
@@ -139,7 +140,7 @@ impl Connection {
             }
             Ok(answers)
         };
-        let answers = within(&self.shared.clock, self.shared.timeout, work).await;
+        let answers = timeout(&self.shared.clock, self.shared.timeout, work).await;
         let answers = answers.unwrap_or_else(|| Err(fault::silent()));
         answers.map_err(|error: Error| if writes { error.unknown() } else { error })
     }
@@ -156,15 +157,15 @@ impl Connection {
     /// A sign of life to this server alone, if it had none for `gap`; when the
     /// next one is due.
     pub(super) fn ping(&self, gap: Duration) -> Moment {
-        let mut desk = self.shared.desk();
+        let mut pending = self.shared.pending();
         let now = self.shared.clock.now();
-        if now.since(desk.last_sent) >= gap && !desk.gone {
-            desk.out.extend(Request::Ping.frame(PING_XID));
-            desk.pings.push_back(now);
-            desk.last_sent = now;
+        if now.since(pending.last_sent) >= gap && !pending.gone {
+            pending.out.extend(Request::Ping.frame(PING_XID));
+            pending.pings.push_back(now);
+            pending.last_sent = now;
             self.shared.work.notify_one();
         }
-        desk.last_sent.after(gap)
+        pending.last_sent.after(gap)
     }
 
     /// A sign of life that a majority agrees to. Nobody waits for the answer.
@@ -175,9 +176,9 @@ impl Connection {
 
     /// Since when the server owes us an answer.
     pub(super) fn owed_since(&self) -> Option<Moment> {
-        let desk = self.shared.desk();
-        let asked = desk.waiting.front().map(|first| first.sent_at);
-        asked.into_iter().chain(desk.pings.front().copied()).min()
+        let pending = self.shared.pending();
+        let asked = pending.waiting.front().map(|first| first.sent_at);
+        asked.into_iter().chain(pending.pings.front().copied()).min()
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -198,23 +199,23 @@ impl Connection {
     }
 }
 
-impl Shared {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+impl ConnectionShared {
+    fn pending(&self) -> MutexGuard<'_, PendingRequests> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The answers to come, and whether a request is longer than most servers take.
     fn send(&self, requests: &[Request]) -> Result<(Vec<oneshot::Receiver<Answer>>, bool)> {
-        let mut desk = self.desk();
-        if desk.gone {
+        let mut pending = self.pending();
+        if pending.gone {
             return Err(fault::away("the connection is gone"));
         }
-        if desk.waiting.len() + requests.len() > WAITING_MAX {
+        if pending.waiting.len() + requests.len() > WAITING_MAX {
             return Err(fault::away("too many requests are on their way; try again later"));
         }
         let mut frames = Vec::with_capacity(requests.len());
         for (at, request) in (1..).zip(requests) {
-            frames.push(request.frame(desk.xid.wrapping_add(at) & i32::MAX));
+            frames.push(request.frame(pending.xid.wrapping_add(at) & i32::MAX));
         }
         if frames.iter().any(|frame| frame.len() > REQUEST_MAX) {
             return Err(Error::invalid("a request to ZooKeeper is longer than 4 MiB"));
@@ -222,7 +223,7 @@ impl Shared {
         let large = frames.iter().any(|frame| frame.len() > LARGE);
         let now = self.clock.now();
         let coming =
-            requests.iter().zip(frames).map(|(request, frame)| desk.add(request, &frame, now));
+            requests.iter().zip(frames).map(|(request, frame)| pending.add(request, &frame, now));
         let coming = coming.collect();
         self.work.notify_one();
         Ok((coming, large))
@@ -230,42 +231,42 @@ impl Shared {
 
     /// Everybody who waits hears that no answer will come.
     fn fail(&self) {
-        let mut desk = self.desk();
-        *desk = Desk { gone: true, ..Desk::default() };
-        drop(desk);
+        let mut pending = self.pending();
+        *pending = PendingRequests { gone: true, ..PendingRequests::default() };
+        drop(pending);
         self.watches.close();
         self.gone.send_replace(true);
     }
 
     fn take(&self, frame: u64, bytes: &[u8]) -> Result<()> {
-        let mut text = Text::new(bytes);
+        let mut text = JuteReader::new(bytes);
         let head = Head::read(&mut text)?;
         if head.zxid > 0 {
             self.told.fetch_max(head.zxid, Ordering::Relaxed);
             self.newest.fetch_max(head.zxid, Ordering::Relaxed);
         }
         if head.is_notice() {
-            self.watches.tell(frame, &Notice::read(&mut text)?);
+            self.watches.tell(frame, &WatchNotice::read(&mut text)?);
             return Ok(());
         }
         self.answer(frame, head, &mut text)
     }
 
-    fn answer(&self, frame: u64, head: Head, text: &mut Text<'_>) -> Result<()> {
+    fn answer(&self, frame: u64, head: Head, text: &mut JuteReader<'_>) -> Result<()> {
         let now = self.clock.now();
         if head.is_ping() {
-            if let Some(sent_at) = self.desk().pings.pop_front() {
-                self.pulse.heard(sent_at, now, false);
+            if let Some(sent_at) = self.pending().pings.pop_front() {
+                self.proof.heard(sent_at, now, false);
             }
             return Ok(());
         }
-        let first = self.desk().waiting.pop_front().filter(|first| first.xid == head.xid);
+        let first = self.pending().waiting.pop_front().filter(|first| first.xid == head.xid);
         let first = first.ok_or_else(fault::misfit)?;
         let result = match head.error {
             None => Ok(Body::read(text, first.kind)?),
             Some(code) => Err(code),
         };
-        self.pulse.heard(first.sent_at, now, first.agreed && result.is_ok());
+        self.proof.heard(first.sent_at, now, first.agreed && result.is_ok());
         let over = matches!(result, Err(Code::SESSION_EXPIRED | Code::SESSION_MOVED));
         // Whoever has stopped waiting does not hear it.
         let _ = first.tell.send(Answer { frame, zxid: head.zxid, asked_at: first.sent_at, result });
@@ -275,11 +276,11 @@ impl Shared {
     }
 }
 
-impl Desk {
+impl PendingRequests {
     fn add(&mut self, request: &Request, frame: &[u8], now: Moment) -> oneshot::Receiver<Answer> {
         let (tell, told) = oneshot::channel();
         self.xid = self.xid.wrapping_add(1) & i32::MAX;
-        let (xid, kind, agreed) = (self.xid, Kind::from(request), request.writes());
+        let (xid, kind, agreed) = (self.xid, RequestKind::from(request), request.writes());
         self.waiting.push_back(Waiting { xid, kind, agreed, sent_at: now, tell });
         self.out.extend(frame);
         self.last_sent = now;
@@ -287,7 +288,7 @@ impl Desk {
     }
 }
 
-async fn read(shared: Arc<Shared>, input: impl AsyncRead + Unpin) {
+async fn read(shared: Arc<ConnectionShared>, input: impl AsyncRead + Unpin) {
     let (mut input, mut count) = (BufReader::new(input), 0);
     while let Ok(bytes) = frame(&mut input).await {
         count += 1;
@@ -298,30 +299,17 @@ async fn read(shared: Arc<Shared>, input: impl AsyncRead + Unpin) {
     shared.fail();
 }
 
-async fn write(shared: Arc<Shared>, mut output: impl AsyncWrite + Unpin) {
+async fn write(shared: Arc<ConnectionShared>, mut output: impl AsyncWrite + Unpin) {
     let work = async {
         loop {
             shared.work.notified().await;
-            let out = std::mem::take(&mut shared.desk().out);
+            let out = std::mem::take(&mut shared.pending().out);
             output.write_all(&out).await?;
             output.flush().await?;
         }
     };
     let _: io::Result<()> = work.await;
     shared.fail();
-}
-
-/// What `future` gives, unless `span` passes first.
-pub(super) async fn within<T>(
-    clock: &Clock,
-    span: Duration,
-    future: impl Future<Output = T>,
-) -> Option<T> {
-    tokio::select! {
-        biased;
-        value = future => Some(value),
-        () = clock.sleep_until(clock.now().after(span)) => None,
-    }
 }
 
 #[cfg(test)]
@@ -341,10 +329,10 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(1024);
         let (clock, second) = (Clock::System, Duration::from_secs(1));
         let session = Arc::new(Session::new(1, second, Duration::ZERO, clock.now()));
-        let pulse = Pulse::new(&session, second, second, clock.now());
+        let proof = LivenessProof::new(&session, second, second, clock.now());
         let (newest, home) = (Arc::default(), Handle::current());
         let connection =
-            Connection::start(Box::new(near), pulse, &newest, &clock, 60 * second, &home);
+            Connection::start(Box::new(near), proof, &newest, &clock, 60 * second, &home);
         let server = async {
             let _ = far.read(&mut [0; 64]).await;
             let _ = far.write_all(&refusal(code)).await;

@@ -8,9 +8,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::fault;
-use super::settings::Server;
-use super::wire::{Greeting, Head, Hello, Text, digest};
-use crate::engines::tls;
+use super::settings::ServerAddress;
+use super::wire::{Greeting, Head, Hello, JuteReader, digest};
+use crate::engines::kit::tls;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The longest answer we take.
@@ -24,21 +24,21 @@ pub(super) type Boxed = Box<dyn Stream>;
 
 /// Connects to a server and says who we are.
 pub(super) async fn dial(
-    server: &Server,
+    server: &ServerAddress,
     tls: Option<&Arc<ClientConfig>>,
     hello: Hello,
     login: Option<&str>,
 ) -> Result<(Boxed, Greeting)> {
     let mut stream = connect(server, tls).await.map_err(|cause| unreachable(server, &cause))?;
     let greeting = greet(&mut stream, hello).await.map_err(|cause| unreachable(server, &cause))?;
-    let greeting = Greeting::read(&mut Text::new(&greeting))?;
+    let greeting = Greeting::read(&mut JuteReader::new(&greeting))?;
     if let (Some(login), true) = (login, greeting.timeout > 0) {
         introduce(&mut stream, login).await?;
     }
     Ok((stream, greeting))
 }
 
-async fn connect(server: &Server, tls: Option<&Arc<ClientConfig>>) -> io::Result<Boxed> {
+async fn connect(server: &ServerAddress, tls: Option<&Arc<ClientConfig>>) -> io::Result<Boxed> {
     let stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
     stream.set_nodelay(true)?;
     // What was not delivered when we give a connection up must not arrive later:
@@ -67,7 +67,7 @@ async fn introduce(stream: &mut Boxed, login: &str) -> Result<()> {
         Error::new(ErrorKind::Unavailable, "the server left while we said who we are")
             .caused_by(cause)
     })?;
-    let head = Head::read(&mut Text::new(&answer))?;
+    let head = Head::read(&mut JuteReader::new(&answer))?;
     match head.error {
         None if head.is_auth() => Ok(()),
         None => Err(fault::misfit()),
@@ -84,6 +84,6 @@ pub(super) async fn frame(stream: &mut (impl AsyncRead + Unpin + ?Sized)) -> io:
     Ok(bytes)
 }
 
-fn unreachable(server: &Server, cause: &io::Error) -> Error {
+fn unreachable(server: &ServerAddress, cause: &io::Error) -> Error {
     fault::away("cannot connect").with("server", server).caused_by(cause)
 }

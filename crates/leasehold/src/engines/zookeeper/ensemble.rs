@@ -6,19 +6,19 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use super::client::Client;
+use super::client::ZkClient;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Ensemble, Entered, Entry, If, Life, Line, Look, Newcomer, News, Scan, Session, Step, Value,
-    Watched, WatchedLine,
+    Ensemble, Entered, If, Look, Newcomer, Queue, QueueEntry, Scan, Session, StoredValue, TxnStep,
+    ValueLife, ValueNews, Watched, WatchedQueue,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
 #[derive(Debug)]
 pub(super) struct ZooKeeper {
-    pub(super) client: Arc<Client>,
+    pub(super) client: Arc<ZkClient>,
     pub(super) profile: Profile,
     /// Looks after values whose time is up.
     pub(super) tidying: AbortHandle,
@@ -32,7 +32,7 @@ impl Drop for ZooKeeper {
 
 impl ZooKeeper {
     /// A verb that owns what it needs.
-    fn run<T, F>(&self, verb: impl FnOnce(Arc<Client>) -> F) -> BoxFuture<Result<T>>
+    fn run<T, F>(&self, verb: impl FnOnce(Arc<ZkClient>) -> F) -> BoxFuture<Result<T>>
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
@@ -50,7 +50,7 @@ impl Ensemble for ZooKeeper {
     }
 
     fn bus(&self) -> &Bus {
-        self.client.terms.moods.bus()
+        self.client.terms.state_publisher.bus()
     }
 
     fn asks_strangers(&self) -> bool {
@@ -68,17 +68,17 @@ impl Ensemble for ZooKeeper {
     fn join(
         &self,
         session: Arc<Session>,
-        line: Line,
+        line: Queue,
         newcomer: Newcomer,
     ) -> BoxFuture<Result<Entered>> {
         self.run(|client| async move { client.join(session, line, newcomer).await })
     }
 
-    fn list(&self, line: Line, mine: Option<Entry>) -> BoxFuture<Result<Vec<Entry>>> {
+    fn list(&self, line: Queue, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>> {
         self.run(|client| async move { client.list(line, mine).await })
     }
 
-    fn watch_line(&self, line: Line) -> BoxFuture<Result<WatchedLine>> {
+    fn watch_line(&self, line: Queue) -> BoxFuture<Result<WatchedQueue>> {
         self.run(|client| async move { client.watch_line(line).await })
     }
 
@@ -95,15 +95,19 @@ impl Ensemble for ZooKeeper {
         self.run(|client| async move { client.watch(key).await })
     }
 
-    fn change(&self, steps: Vec<Step>) -> BoxFuture<Result<Option<u64>>> {
+    fn change(&self, steps: Vec<TxnStep>) -> BoxFuture<Result<Option<u64>>> {
         self.run(|client| async move { client.change(steps).await })
     }
 
-    fn downgrade(&self, session: Arc<Session>, entry: Entry) -> BoxFuture<Result<Option<Entry>>> {
+    fn downgrade(
+        &self,
+        session: Arc<Session>,
+        entry: QueueEntry,
+    ) -> BoxFuture<Result<Option<QueueEntry>>> {
         self.run(|client| async move { client.downgrade(session, entry).await })
     }
 
-    fn withdraw(&self, line: Line, id: LeaseId) -> BoxFuture<Result<bool>> {
+    fn withdraw(&self, line: Queue, id: LeaseId) -> BoxFuture<Result<bool>> {
         self.run(|client| async move { client.withdraw(line, id).await })
     }
 
@@ -117,7 +121,7 @@ impl Ensemble for ZooKeeper {
         self.run(|client| async move { client.names(namespace, prefix, after, most).await })
     }
 
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Value>>> {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<StoredValue>>> {
         self.run(|client| async move { client.load(name).await })
     }
 
@@ -126,7 +130,7 @@ impl Ensemble for ZooKeeper {
         name: Name,
         condition: If,
         bytes: Option<Vec<u8>>,
-        life: Life,
+        life: ValueLife,
         while_there: Option<(Arc<str>, u64)>,
     ) -> BoxFuture<Result<Option<u64>>> {
         let guard = while_there.map(|(key, _)| key);
@@ -147,7 +151,7 @@ impl Ensemble for ZooKeeper {
         &self,
         namespace: Namespace,
         prefix: Arc<str>,
-    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<News>>> {
+    ) -> BoxFuture<Result<mpsc::UnboundedReceiver<ValueNews>>> {
         self.run(|client| async move { client.follow(namespace, prefix).await })
     }
 
@@ -159,7 +163,7 @@ impl Ensemble for ZooKeeper {
         self.tidying.abort();
         self.run(|client| async move {
             client.sessions.close().await;
-            client.terms.moods.bus().close();
+            client.terms.state_publisher.bus().close();
             Ok(())
         })
     }

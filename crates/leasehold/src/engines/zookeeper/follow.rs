@@ -5,26 +5,26 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::client::{Client, ask_on, data, only};
+use super::client::{ZkClient, ask_on, data, only};
 use super::connection::Connection;
 use super::fault;
 use super::layout::unescape;
 use super::stored::Stored;
 use super::watches::Heard;
-use super::wire::{Notice, Request, What};
-use crate::engines::consensus::News;
+use super::wire::{Request, WatchNotice, What};
+use crate::engines::consensus::ValueNews;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
-impl Client {
+impl ZkClient {
     pub(super) async fn follow(
         self: Arc<Self>,
         namespace: Namespace,
         prefix: Arc<str>,
-    ) -> Result<mpsc::UnboundedReceiver<News>> {
+    ) -> Result<mpsc::UnboundedReceiver<ValueNews>> {
         let path = self.layout.values_of(&namespace);
         let (tell, told) = mpsc::unbounded_channel();
-        let follower = Follower { client: Arc::clone(&self), namespace, prefix, path, tell };
+        let follower = ValueFollower { client: Arc::clone(&self), namespace, prefix, path, tell };
         let tap = follower.tap().await?;
         self.terms.home.spawn(follower.follow(tap));
         Ok(told)
@@ -32,12 +32,12 @@ impl Client {
 }
 
 /// One who wants to hear of the values of a namespace.
-struct Follower {
-    client: Arc<Client>,
+struct ValueFollower {
+    client: Arc<ZkClient>,
     namespace: Namespace,
     prefix: Arc<str>,
     path: String,
-    tell: mpsc::UnboundedSender<News>,
+    tell: mpsc::UnboundedSender<ValueNews>,
 }
 
 /// Notices of one connection.
@@ -50,7 +50,7 @@ struct Tap {
     marked: HashSet<String>,
 }
 
-impl Follower {
+impl ValueFollower {
     /// Every change from now on is told, while the connection stands.
     async fn tap(&self) -> Result<Tap> {
         let connection = self.client.sessions.any().await?.connection().await?;
@@ -70,7 +70,7 @@ impl Follower {
                 Some(next) => tap = next,
                 None => return,
             }
-            if self.tell.send(News::Gap).is_err() {
+            if self.tell.send(ValueNews::Gap).is_err() {
                 return;
             }
         }
@@ -106,15 +106,15 @@ impl Follower {
         name.as_str().starts_with(&*self.prefix).then_some(name)
     }
 
-    async fn tell_of(&self, tap: &mut Tap, name: Name, notice: Notice) -> Result<()> {
+    async fn tell_of(&self, tap: &mut Tap, name: Name, notice: WatchNotice) -> Result<()> {
         if notice.what == What::Gone {
             if !tap.marked.remove(&notice.path) {
-                self.send(News::Gone(name));
+                self.send(ValueNews::Gone(name));
             }
             return Ok(());
         }
         if tap.is_told_again(&notice.path, u64::MAX) {
-            self.send(News::Gap);
+            self.send(ValueNews::Gap);
             return Ok(());
         }
         let look = Request::GetData { path: notice.path.clone(), watch: false };
@@ -122,25 +122,25 @@ impl Follower {
         // A server tells of a change before it shows it: this may be what a later
         // notice tells of, and is told in its turn.
         if tap.is_told_again(&notice.path, answer.frame) {
-            self.send(News::Gap);
+            self.send(ValueNews::Gap);
             return Ok(());
         }
         match data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat)) {
             Some(stored) if !stored.is_mark() => {
                 tap.marked.remove(&notice.path);
-                self.send(News::Put(name, stored.value()));
+                self.send(ValueNews::Put(name, stored.value()));
             }
             Some(_) => {
                 tap.marked.insert(notice.path.clone());
-                self.send(News::Gone(name));
+                self.send(ValueNews::Gone(name));
             }
             None if tap.marked.remove(&notice.path) => {}
-            None => self.send(News::Gone(name)),
+            None => self.send(ValueNews::Gone(name)),
         }
         Ok(())
     }
 
-    fn send(&self, news: News) {
+    fn send(&self, news: ValueNews) {
         // That nobody listens any more is noticed elsewhere.
         let _ = self.tell.send(news);
     }

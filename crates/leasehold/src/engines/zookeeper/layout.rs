@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::settings::{Names, Settings};
+use super::settings::{PathNames, Settings};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Entry, Line, Part};
+use crate::engines::consensus::{Queue, QueueEntry, QueuePart};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 use crate::url::decode;
@@ -21,15 +21,15 @@ pub(super) const LEASES: &str = "leases";
 const PREFIX: usize = 40;
 
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct PathLayout {
     chroot: String,
     /// Chroot and root.
     top: String,
-    names: Names,
+    names: PathNames,
     word: String,
 }
 
-impl Layout {
+impl PathLayout {
     pub(super) fn new(settings: &Settings) -> Self {
         Self {
             chroot: settings.chroot.clone(),
@@ -42,10 +42,10 @@ impl Layout {
     /// Where the claims on a name are.
     pub(super) fn base(&self, name: &Name) -> Result<String> {
         match self.names {
-            Names::Escaped => {
+            PathNames::Escaped => {
                 Ok(format!("{}/{}", self.names_of(name.namespace())?, escape(name.as_str())))
             }
-            Names::Raw => self.raw(name),
+            PathNames::Raw => self.raw(name),
         }
     }
 
@@ -63,8 +63,8 @@ impl Layout {
     /// Where the names of a namespace are.
     pub(super) fn names_of(&self, namespace: &Namespace) -> Result<String> {
         match self.names {
-            Names::Escaped => Ok(format!("{}/{}/locks", self.top, dotless(namespace.as_str()))),
-            Names::Raw => Err(Error::invalid("with ?names=raw names cannot be listed")),
+            PathNames::Escaped => Ok(format!("{}/{}/locks", self.top, dotless(namespace.as_str()))),
+            PathNames::Raw => Err(Error::invalid("with ?names=raw names cannot be listed")),
         }
     }
 
@@ -83,30 +83,35 @@ impl Layout {
     }
 
     /// Where the entries of a line are.
-    pub(super) fn line(&self, line: &Line) -> Result<String> {
+    pub(super) fn line(&self, line: &Queue) -> Result<String> {
         let base = self.base(&line.name)?;
         Ok(match line.part {
-            Part::Queue => base,
-            Part::Door => format!("{base}/{LOCKS}"),
-            Part::Permits => format!("{base}/{LEASES}"),
+            QueuePart::Queue => base,
+            QueuePart::Door => format!("{base}/{LOCKS}"),
+            QueuePart::Permits => format!("{base}/{LEASES}"),
         })
     }
 
     /// What a new node is called, before the server adds its number.
-    pub(super) fn node(&self, part: Part, id: LeaseId, mode: Mode) -> String {
+    pub(super) fn node(&self, part: QueuePart, id: LeaseId, mode: Mode) -> String {
         let word = match (part, mode) {
-            (Part::Queue, Mode::Read) => READ,
-            (Part::Queue, Mode::Write) => WRITE,
-            (Part::Queue, _) => &self.word,
-            (Part::Door, _) => LOCK,
-            (Part::Permits, _) => LEASE,
+            (QueuePart::Queue, Mode::Read) => READ,
+            (QueuePart::Queue, Mode::Write) => WRITE,
+            (QueuePart::Queue, _) => &self.word,
+            (QueuePart::Door, _) => LOCK,
+            (QueuePart::Permits, _) => LEASE,
         };
         format!("{}{word}", prefix(id))
     }
 
     /// The entries among the children of a line's path, in order.
-    pub(super) fn entries(&self, part: Part, path: &str, children: &[String]) -> Vec<Entry> {
-        let folder = |child: &str| part == Part::Queue && [LOCKS, LEASES].contains(&child);
+    pub(super) fn entries(
+        &self,
+        part: QueuePart,
+        path: &str,
+        children: &[String],
+    ) -> Vec<QueueEntry> {
+        let folder = |child: &str| part == QueuePart::Queue && [LOCKS, LEASES].contains(&child);
         let entries = children.iter().filter(|child| !folder(child));
         let mut entries: Vec<_> = entries.map(|child| self.entry(part, path, child)).collect();
         unwrap(&mut entries);
@@ -114,20 +119,20 @@ impl Layout {
         entries
     }
 
-    pub(super) fn entry(&self, part: Part, path: &str, child: &str) -> Entry {
+    pub(super) fn entry(&self, part: QueuePart, path: &str, child: &str) -> QueueEntry {
         let (mode, order) = self.place(part, child);
         let key = format!("{path}/{child}").into();
-        Entry { key, order, id: owner(child), mode, fence: None, card: None }
+        QueueEntry { key, order, id: owner(child), mode, fence: None, metadata: None }
     }
 
     /// How a child takes the name, and its place.
-    fn place(&self, part: Part, child: &str) -> (Mode, i64) {
+    fn place(&self, part: QueuePart, child: &str) -> (Mode, i64) {
         let words: &[(&str, Mode)] = match part {
-            Part::Queue => {
+            QueuePart::Queue => {
                 &[(READ, Mode::Read), (WRITE, Mode::Write), (&self.word, Mode::Exclusive)]
             }
-            Part::Door => &[(LOCK, Mode::Exclusive)],
-            Part::Permits => &[(LEASE, Mode::Permits { take: 1, of: 0 })],
+            QueuePart::Door => &[(LOCK, Mode::Exclusive)],
+            QueuePart::Permits => &[(LEASE, Mode::Permits { take: 1, of: 0 })],
         };
         let found = words.iter().find_map(|(word, mode)| Some((*mode, number(child, word)?)));
         found.unwrap_or_else(|| (words.last().map_or(Mode::Exclusive, |last| last.1), odd(child)))
@@ -140,7 +145,7 @@ pub(super) fn downgraded(key: &str) -> Option<String> {
     Some(format!("{before}{READ}{number}"))
 }
 
-pub(super) fn sort(entries: &mut [Entry]) {
+pub(super) fn sort(entries: &mut [QueueEntry]) {
     entries.sort_by(|a, b| (a.order, &a.key).cmp(&(b.order, &b.key)));
 }
 
@@ -163,7 +168,7 @@ fn number(child: &str, word: &str) -> Option<i64> {
 
 /// Puts those behind the others whose numbers have begun again from below: a server
 /// counts in 32 bits, and goes on after the largest with the smallest.
-fn unwrap(entries: &mut [Entry]) {
+fn unwrap(entries: &mut [QueueEntry]) {
     const QUARTER: i64 = 1 << 30;
     let numbers = i64::from(i32::MIN)..=i64::from(i32::MAX);
     let late = |order: i64| numbers.contains(&order) && order > QUARTER;
@@ -237,9 +242,9 @@ mod tests {
     use super::*;
     use crate::url::Url;
 
-    fn layout(options: &str) -> Layout {
+    fn layout(options: &str) -> PathLayout {
         let url = Url::parse(&format!("zookeeper://a/c{options}")).unwrap();
-        Layout::new(&Settings::from_url(&url).unwrap())
+        PathLayout::new(&Settings::from_url(&url).unwrap())
     }
 
     fn name(text: &str) -> Name {
@@ -260,7 +265,7 @@ mod tests {
     fn nodes_stand_in_the_order_of_their_numbers() {
         let layout = layout("");
         let id = LeaseId::random();
-        let ours = format!("{}0000000003", layout.node(Part::Queue, id, Mode::Exclusive));
+        let ours = format!("{}0000000003", layout.node(QueuePart::Queue, id, Mode::Exclusive));
         let children = [
             "locks".into(),
             "_c_x-lock-0000000010".into(),
@@ -270,7 +275,7 @@ mod tests {
             "a-lock-b-lock--2147483648".into(),
             "!first".into(),
         ];
-        let line = layout.entries(Part::Queue, "/b", &children);
+        let line = layout.entries(QueuePart::Queue, "/b", &children);
         let seen: Vec<_> = line.iter().map(|entry| (entry.order, entry.mode)).collect();
         assert_eq!(
             seen,
@@ -292,10 +297,11 @@ mod tests {
         let children =
             ["a-lock--2147483648", "b-lock-2147483646", "c-lock-2147483647", "d-lock--2147483647"];
         let children = children.map(str::to_owned);
-        let line = layout("").entries(Part::Queue, "/n", &children);
+        let line = layout("").entries(QueuePart::Queue, "/n", &children);
         let keys: Vec<_> = line.iter().map(|entry| &entry.key[3..4]).collect();
         assert_eq!(keys, ["b", "c", "a", "d"]);
-        let later = layout("").entries(Part::Queue, "/n", &["x-lock--5".into(), "y-lock-3".into()]);
+        let later =
+            layout("").entries(QueuePart::Queue, "/n", &["x-lock--5".into(), "y-lock-3".into()]);
         assert!(later[0].key.starts_with("/n/x"), "they are far from the turn");
     }
 

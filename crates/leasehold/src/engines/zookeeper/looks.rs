@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::client::{Client, ask_on, children, data, known, only};
+use super::client::{ZkClient, ask_on, children, data, known, only};
 use super::connection::Connection;
 use super::layout::{downgraded, unescape};
-use super::lines::version;
+use super::queues::version;
 use super::wire::{Request, What};
-use crate::engines::consensus::{Card, Change, Line, Look, Watched, WatchedLine};
+use crate::engines::consensus::{KeyChange, Look, Metadata, Queue, Watched, WatchedQueue};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
-impl Client {
+impl ZkClient {
     pub(super) async fn look(&self, keys: Vec<Arc<str>>) -> Result<Vec<Look>> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -19,7 +19,7 @@ impl Client {
         let look = |key: &Arc<str>| Request::GetData { path: key.to_string(), watch: false };
         let answers = self.ask(keys.iter().map(look).collect()).await?;
         let seen = answers.into_iter().map(|answer| {
-            Ok(data(answer)?.map(|(bytes, stat)| (Card::read(&bytes), version(stat.made))))
+            Ok(data(answer)?.map(|(bytes, stat)| (Metadata::read(&bytes), version(stat.made))))
         });
         seen.collect()
     }
@@ -45,15 +45,15 @@ impl Client {
         };
         let change = Box::pin(async move {
             match told.await {
-                Ok(What::Gone) => Change::Gone,
+                Ok(What::Gone) => KeyChange::Gone,
                 Ok(_) => written(&connection, &key).await,
-                Err(_) => Change::Doubt,
+                Err(_) => KeyChange::Doubt,
             }
         });
         Ok(Some(Watched { bytes, change }))
     }
 
-    pub(super) async fn watch_line(&self, line: Line) -> Result<WatchedLine> {
+    pub(super) async fn watch_line(&self, line: Queue) -> Result<WatchedQueue> {
         let path = self.layout.line(&line)?;
         let connection = self.sessions.any().await?.connection().await?;
         let told = connection.watches().children(&path);
@@ -70,7 +70,7 @@ impl Client {
                 let _ = told.await;
             }
         });
-        Ok(WatchedLine { line, change })
+        Ok(WatchedQueue { line, change })
     }
 
     pub(super) async fn names(
@@ -96,11 +96,11 @@ impl Client {
 }
 
 /// What was written over a node.
-async fn written(connection: &Connection, key: &str) -> Change {
+async fn written(connection: &Connection, key: &str) -> KeyChange {
     match get(connection, key, false).await {
-        Ok(Some((bytes, _))) => Change::Written(bytes),
-        Ok(None) => Change::Gone,
-        Err(_) => Change::Doubt,
+        Ok(Some((bytes, _))) => KeyChange::Written(bytes),
+        Ok(None) => KeyChange::Gone,
+        Err(_) => KeyChange::Doubt,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A client has a session for each kind of ttl, on a connection of its own; a
 //! claim is a node that ends with its session. [`wire`] has the bytes,
-//! `connection` carries them, `tether` keeps a session on some server.
+//! `connection` carries them, `session_link` keeps a session on some server.
 
 mod changes;
 mod checkup;
@@ -14,35 +14,35 @@ mod ensemble;
 mod fault;
 mod follow;
 mod layout;
-mod lines;
+mod leader_clock;
+mod liveness;
 mod looks;
-mod mood;
-mod pulse;
+mod queues;
+mod session_link;
 mod sessions;
 mod settings;
+mod state;
 mod stored;
-mod tether;
 mod values;
-mod wall;
 mod watches;
 mod wire;
 
 use std::sync::Arc;
 
 use self::chores::Chores;
-use self::client::Client;
+use self::client::ZkClient;
 use self::ensemble::ZooKeeper;
-use self::layout::Layout;
-use self::mood::Moods;
+use self::layout::PathLayout;
+use self::leader_clock::LeaderClock;
+use self::session_link::SessionTerms;
 use self::sessions::Sessions;
 use self::settings::Settings;
-use self::tether::Terms;
-use self::wall::Wall;
+use self::state::StatePublisher;
 use super::consensus;
-use super::tls;
 use crate::clock::Clock;
 use crate::engine::profile::Survives;
 use crate::engine::{Engine, Profile};
+use crate::engines::kit::tls;
 use crate::error::Result;
 use crate::home::Handle;
 use crate::url::Url;
@@ -58,19 +58,19 @@ pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
 }
 
 async fn ensemble(settings: Settings, clock: Clock) -> Result<ZooKeeper> {
-    let terms = Arc::new(Terms {
+    let terms = Arc::new(SessionTerms {
         tls: settings.tls.as_ref().map(tls::config).transpose()?,
         clock,
         home: Handle::current(),
         newest: Arc::default(),
-        moods: Moods::default(),
-        wall: Wall::default(),
+        state_publisher: StatePublisher::default(),
+        wall: LeaderClock::default(),
         settings,
     });
     let sessions = Sessions::new(&terms).await?;
     let profile = profile(&terms.settings, &sessions);
-    let layout = Layout::new(&terms.settings);
-    let client = Arc::new(Client { terms, sessions, layout, chores: Chores::default() });
+    let layout = PathLayout::new(&terms.settings);
+    let client = Arc::new(ZkClient { terms, sessions, layout, chores: Chores::default() });
     let tidying = client.terms.home.spawn(Arc::clone(&client).keep_tidy()).abort_handle();
     Ok(ZooKeeper { client, profile, tidying })
 }

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fault;
-use super::tether::{Terms, Tether};
+use super::session_link::{SessionLink, SessionTerms};
 use crate::engines::consensus::Session;
 use crate::error::{Error, ErrorKind, Result};
 
 pub(super) struct Sessions {
-    terms: Arc<Terms>,
+    terms: Arc<SessionTerms>,
     /// The shortest time-out that the servers give.
     shortest: Duration,
-    all: Mutex<Vec<Arc<Tether>>>,
+    all: Mutex<Vec<Arc<SessionLink>>>,
     /// One is opened at a time, so that all who want the same one share it.
     opening: tokio::sync::Mutex<()>,
     closed: AtomicBool,
@@ -21,7 +21,7 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// Learns how short a session can be; opens none yet.
-    pub(super) async fn new(terms: &Arc<Terms>) -> Result<Self> {
+    pub(super) async fn new(terms: &Arc<SessionTerms>) -> Result<Self> {
         Ok(Self {
             terms: Arc::clone(terms),
             shortest: terms.probe().await?,
@@ -41,27 +41,28 @@ impl Sessions {
 
     /// A session that is good for at most `ttl` after our last sign of life, and
     /// ends `delay` later.
-    pub(super) async fn of_ttl(&self, ttl: Duration, delay: Duration) -> Result<Arc<Tether>> {
+    pub(super) async fn of_ttl(&self, ttl: Duration, delay: Duration) -> Result<Arc<SessionLink>> {
         let asked = ttl.min(self.terms.settings.session);
-        let fits = |tether: &Arc<Tether>| {
-            let like = tether.asked <= asked && tether.asked > asked / 2;
-            like && tether.session().delay() == delay && self.unfit(tether, ttl).is_none()
+        let fits = |session_link: &Arc<SessionLink>| {
+            let like = session_link.asked <= asked && session_link.asked > asked / 2;
+            like && session_link.session().delay() == delay
+                && self.unfit(session_link, ttl).is_none()
         };
-        let tether = match self.find(fits) {
-            Some(tether) => tether,
+        let session_link = match self.find(fits) {
+            Some(session_link) => session_link,
             None => self.open(asked, delay, fits).await?,
         };
-        if let Some(error) = self.unfit(&tether, ttl) {
-            self.forget(&tether).await;
+        if let Some(error) = self.unfit(&session_link, ttl) {
+            self.forget(&session_link).await;
             return Err(error);
         }
-        Ok(tether)
+        Ok(session_link)
     }
 
     /// Why a session cannot be that of a lease: the servers keep it for too long,
     /// or not for long enough.
-    fn unfit(&self, tether: &Tether, ttl: Duration) -> Option<Error> {
-        let (timeout, delay) = (tether.timeout(), tether.session().delay());
+    fn unfit(&self, session_link: &SessionLink, ttl: Duration) -> Option<Error> {
+        let (timeout, delay) = (session_link.timeout(), session_link.session().delay());
         if timeout > ttl.saturating_add(delay) {
             return Some(too_short(ttl, timeout));
         }
@@ -75,24 +76,24 @@ impl Sessions {
     }
 
     /// The one that `session` is.
-    pub(super) fn of(&self, session: &Session) -> Result<Arc<Tether>> {
-        let same = |tether: &Arc<Tether>| tether.session().id() == session.id();
+    pub(super) fn of(&self, session: &Session) -> Result<Arc<SessionLink>> {
+        let same = |session_link: &Arc<SessionLink>| session_link.session().id() == session.id();
         self.find(same).ok_or_else(fault::over)
     }
 
     /// Any, best one that has a connection.
-    pub(super) async fn any(&self) -> Result<Arc<Tether>> {
-        let living = self.find(|tether| tether.is_up()).or_else(|| self.find(|_| true));
+    pub(super) async fn any(&self) -> Result<Arc<SessionLink>> {
+        let living = self.find(|session_link| session_link.is_up()).or_else(|| self.find(|_| true));
         match living {
-            Some(tether) => Ok(tether),
+            Some(session_link) => Ok(session_link),
             None => self.open(self.terms.settings.session, Duration::ZERO, |_| true).await,
         }
     }
 
     /// All that are not over.
-    pub(super) fn living(&self) -> Vec<Arc<Tether>> {
+    pub(super) fn living(&self) -> Vec<Arc<SessionLink>> {
         let mut all = self.locked();
-        all.retain(|tether| !tether.session().is_over());
+        all.retain(|session_link| !session_link.session().is_over());
         all.clone()
     }
 
@@ -102,7 +103,7 @@ impl Sessions {
         let all = std::mem::take(&mut *self.locked());
         let ends: Vec<_> = all
             .into_iter()
-            .map(|tether| self.terms.home.spawn(async move { tether.close().await }))
+            .map(|session_link| self.terms.home.spawn(async move { session_link.close().await }))
             .collect();
         for end in ends {
             // It has ended by itself, or home has.
@@ -114,32 +115,33 @@ impl Sessions {
         &self,
         asked: Duration,
         delay: Duration,
-        fits: impl Fn(&Arc<Tether>) -> bool,
-    ) -> Result<Arc<Tether>> {
+        fits: impl Fn(&Arc<SessionLink>) -> bool,
+    ) -> Result<Arc<SessionLink>> {
         let _turn = self.opening.lock().await;
-        if let Some(tether) = self.find(fits) {
-            return Ok(tether);
+        if let Some(session_link) = self.find(fits) {
+            return Ok(session_link);
         }
-        let tether = Arc::new(Tether::open(&self.terms, asked, delay, self.lag()).await?);
-        self.locked().push(Arc::clone(&tether));
+        let session_link =
+            Arc::new(SessionLink::open(&self.terms, asked, delay, self.lag()).await?);
+        self.locked().push(Arc::clone(&session_link));
         if self.is_closed() {
-            self.forget(&tether).await;
+            self.forget(&session_link).await;
             return Err(fault::away("this client is closed"));
         }
-        Ok(tether)
+        Ok(session_link)
     }
 
-    async fn forget(&self, tether: &Arc<Tether>) {
-        self.locked().retain(|other| !Arc::ptr_eq(other, tether));
-        tether.close().await;
-        self.terms.moods.over(tether.session().id());
+    async fn forget(&self, session_link: &Arc<SessionLink>) {
+        self.locked().retain(|other| !Arc::ptr_eq(other, session_link));
+        session_link.close().await;
+        self.terms.state_publisher.over(session_link.session().id());
     }
 
-    fn find(&self, fits: impl Fn(&Arc<Tether>) -> bool) -> Option<Arc<Tether>> {
-        self.living().into_iter().find(|tether| fits(tether))
+    fn find(&self, fits: impl Fn(&Arc<SessionLink>) -> bool) -> Option<Arc<SessionLink>> {
+        self.living().into_iter().find(|session_link| fits(session_link))
     }
 
-    fn locked(&self) -> MutexGuard<'_, Vec<Arc<Tether>>> {
+    fn locked(&self) -> MutexGuard<'_, Vec<Arc<SessionLink>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

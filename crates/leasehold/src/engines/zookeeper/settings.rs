@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::wire::Acl;
-use crate::engines::tls::Files;
+use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
 use crate::url::{Options, Url, decode, host_and_port};
 
@@ -22,12 +22,12 @@ const WORD: &str = "lock-";
 
 /// One server. It can be shown: it holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct ServerAddress {
     pub(super) host: String,
     pub(super) port: u16,
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.host.contains(':') {
             true => write!(f, "[{}]:{}", self.host, self.port),
@@ -38,7 +38,7 @@ impl fmt::Display for Server {
 
 /// How a name becomes a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
+pub(super) enum PathNames {
     /// One segment below our root, whatever the name is.
     Escaped,
     /// It is the path: for locks that other software has placed.
@@ -48,11 +48,11 @@ pub(super) enum Names {
 /// Everything that a URL says.
 #[derive(Clone)]
 pub(super) struct Settings {
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: Vec<ServerAddress>,
     /// What all paths begin with: empty, or `/` and more.
     pub(super) chroot: String,
     pub(super) root: String,
-    pub(super) names: Names,
+    pub(super) names: PathNames,
     pub(super) word: String,
     /// Exclusive claims take the one permit of a semaphore.
     pub(super) mutex_is_semaphore: bool,
@@ -102,8 +102,8 @@ fn wrong_form() -> Error {
     Error::invalid("a ZooKeeper URL looks like zookeeper://host:2181,host2,host3/chroot")
 }
 
-fn servers(hosts: &str) -> Result<Vec<Server>> {
-    let one = |text| host_and_port(text, PORT).map(|(host, port)| Server { host, port });
+fn servers(hosts: &str) -> Result<Vec<ServerAddress>> {
+    let one = |text| host_and_port(text, PORT).map(|(host, port)| ServerAddress { host, port });
     hosts.split(',').map(|text| one(text).ok_or_else(wrong_form)).collect()
 }
 
@@ -126,10 +126,10 @@ fn path(what: &str, text: &str) -> Result<String> {
     Err(Error::invalid(format!("{what} takes a path such as /apps/locks")))
 }
 
-fn names(options: &Options) -> Result<Names> {
+fn names(options: &Options) -> Result<PathNames> {
     match options.get("names")? {
-        None | Some("escaped") => Ok(Names::Escaped),
-        Some("raw") => Ok(Names::Raw),
+        None | Some("escaped") => Ok(PathNames::Escaped),
+        Some("raw") => Ok(PathNames::Raw),
         Some(_) => Err(Error::invalid("option \"names\" takes escaped or raw")),
     }
 }

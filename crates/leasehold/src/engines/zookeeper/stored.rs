@@ -4,9 +4,9 @@
 //! while. A node that is made anew counts its versions from zero again, and a
 //! write that expects version 0 must not meet another value than it has seen.
 
-use super::lines::version;
+use super::queues::version;
 use super::wire::Stat;
-use crate::engines::consensus::Value;
+use crate::engines::consensus::StoredValue;
 
 /// How long a mark stays: longer than a client takes from its look to its write.
 pub(super) const GRACE_MILLIS: i64 = 30_000;
@@ -52,10 +52,10 @@ impl Stored {
         self.is_mark() && now.saturating_add(self.until) > GRACE_MILLIS
     }
 
-    pub(super) fn value(self) -> Value {
+    pub(super) fn value(self) -> StoredValue {
         let bound = if self.stat.owner == 0 { 0 } else { BOUND };
         let stamp = i64::from(self.stat.version as u32) | bound;
-        Value { bytes: self.bytes, version: version(self.stat.changed), stamp }
+        StoredValue { bytes: self.bytes, version: version(self.stat.changed), stamp }
     }
 }
 

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::changes::failed;
-use super::client::{Client, ask, children, data, only};
+use super::client::{ZkClient, ask, children, data, only};
 use super::connection::Answer;
 use super::fault;
 use super::layout::unescape;
-use super::lines::version;
+use super::leader_clock::millis;
+use super::queues::version;
+use super::session_link::SessionLink;
 use super::stored::{GRACE_MILLIS, Stored, mark, packed, stamped};
-use super::tether::Tether;
-use super::wall::millis;
 use super::wire::{Body, Code, Node, Request};
 use crate::clock::Moment;
-use crate::engines::consensus::{If, Life, Scan, Value};
+use crate::engines::consensus::{If, Scan, StoredValue, ValueLife};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 100;
 const SLACK: Duration = Duration::from_secs(1);
 
 /// What became of a write.
-enum Written {
+enum WriteResult {
     Done(u64),
     /// The entry that it depends on is gone.
     Unguarded,
@@ -34,15 +34,15 @@ enum Written {
     Rootless,
 }
 
-impl Client {
-    pub(super) async fn load(&self, name: Name) -> Result<Option<Value>> {
+impl ZkClient {
+    pub(super) async fn load(&self, name: Name) -> Result<Option<StoredValue>> {
         let path = self.layout.value(&name);
         let look = Request::GetData { path: path.clone(), watch: false };
         self.read(&path, only(self.ask_now(vec![look]).await?)?).await
     }
 
     /// What of the node counts that was looked at.
-    pub(super) async fn read(&self, path: &str, answer: Answer) -> Result<Option<Value>> {
+    pub(super) async fn read(&self, path: &str, answer: Answer) -> Result<Option<StoredValue>> {
         let asked_at = answer.asked_at;
         let stored = data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat));
         self.there(path, stored, asked_at).await
@@ -62,7 +62,7 @@ impl Client {
         path: &str,
         stored: Option<Stored>,
         asked_at: Moment,
-    ) -> Result<Option<Value>> {
+    ) -> Result<Option<StoredValue>> {
         let Some(stored) = stored else { return Ok(None) };
         if !stored.is_timed() && !stored.is_mark() {
             return Ok(Some(stored.value()));
@@ -112,14 +112,14 @@ impl Client {
         }
         let path = self.layout.clock();
         for _ in 0..ATTEMPTS {
-            let tether = self.sessions.any().await?;
+            let session_link = self.sessions.any().await?;
             let write = Request::SetData { path: path.clone(), data: vec![], version: -1 };
-            match only(ask(&tether, vec![write]).await?)?.result {
+            match only(ask(&session_link, vec![write]).await?)?.result {
                 Ok(Body::Known(stat)) => {
                     self.terms.wall.learn(self.terms.clock.now(), stat.changed_at);
                     return Ok(self.terms.wall.shows(moment).unwrap_or(stat.changed_at));
                 }
-                Err(Code::NO_NODE) => self.make_above(&tether, &format!("{path}/")).await?,
+                Err(Code::NO_NODE) => self.make_above(&session_link, &format!("{path}/")).await?,
                 Ok(_) => return Err(fault::misfit()),
                 Err(code) => return Err(fault::refused(code)),
             }
@@ -132,33 +132,33 @@ impl Client {
         name: Name,
         condition: If,
         bytes: Option<Vec<u8>>,
-        life: Life,
+        life: ValueLife,
         guard: Option<Arc<str>>,
     ) -> Result<Option<u64>> {
         let path = self.layout.value(&name);
-        let tether = self.carrier(&life).await?;
+        let session_link = self.carrier(&life).await?;
         for _ in 0..ATTEMPTS {
             let Some(steps) = self.plan(&path, condition, bytes.as_deref(), &life).await? else {
                 return Ok(None);
             };
-            match self.write(&tether, steps, guard.as_ref()).await? {
-                Written::Done(version) => {
+            match self.write(&session_link, steps, guard.as_ref()).await? {
+                WriteResult::Done(version) => {
                     self.look_after(&path, &life, bytes.is_none());
                     return Ok(Some(version));
                 }
-                Written::Unguarded => return Ok(None),
-                Written::Rootless => self.make_above(&tether, &path).await?,
-                Written::Conflict if matches!(condition, If::Stamp(_)) => return Ok(None),
-                Written::Conflict => {}
+                WriteResult::Unguarded => return Ok(None),
+                WriteResult::Rootless => self.make_above(&session_link, &path).await?,
+                WriteResult::Conflict if matches!(condition, If::Stamp(_)) => return Ok(None),
+                WriteResult::Conflict => {}
             }
         }
         Err(fault::away("others write the same value all the time; try again"))
     }
 
     /// What goes with a session is written by it.
-    pub(super) async fn carrier(&self, life: &Life) -> Result<Arc<Tether>> {
+    pub(super) async fn carrier(&self, life: &ValueLife) -> Result<Arc<SessionLink>> {
         match life {
-            Life::Session(session) => self.sessions.of(session),
+            ValueLife::Session(session) => self.sessions.of(session),
             _ => self.sessions.any().await,
         }
     }
@@ -170,10 +170,10 @@ impl Client {
         path: &str,
         condition: If,
         bytes: Option<&[u8]>,
-        life: &Life,
+        life: &ValueLife,
     ) -> Result<Option<Vec<Request>>> {
         let Some(bytes) = bytes else { return self.plan_removal(path, condition).await };
-        let simple = matches!(life, Life::Forever | Life::For(_));
+        let simple = matches!(life, ValueLife::Forever | ValueLife::For(_));
         if let If::Stamp(stamp) = condition
             && let (version, false) = stamped(stamp)
             && simple
@@ -198,14 +198,14 @@ impl Client {
         &self,
         path: &str,
         bytes: &[u8],
-        life: &Life,
+        life: &ValueLife,
     ) -> Result<Vec<Request>> {
         let (found, alive) = self.seen(path).await?;
         self.over(path, found, alive.is_some(), bytes, life).await
     }
 
     /// What lies in a node, and what of it counts.
-    async fn seen(&self, path: &str) -> Result<(Option<Stored>, Option<Value>)> {
+    async fn seen(&self, path: &str) -> Result<(Option<Stored>, Option<StoredValue>)> {
         let asked_at = self.terms.clock.now();
         let found = self.stored(path).await?;
         let alive = self.there(path, found.clone(), asked_at).await?;
@@ -219,24 +219,24 @@ impl Client {
         found: Option<Stored>,
         alive: bool,
         bytes: &[u8],
-        life: &Life,
+        life: &ValueLife,
     ) -> Result<Vec<Request>> {
         let kept = found.as_ref().filter(|_| alive);
         let until = self.until(life, kept).await?;
         let owner = match life {
-            Life::Session(session) => i64::from_be_bytes(session.id().to_be_bytes()),
-            Life::Keep => kept.map_or(0, |kept| kept.stat.owner),
-            Life::Forever | Life::For(_) => 0,
+            ValueLife::Session(session) => i64::from_be_bytes(session.id().to_be_bytes()),
+            ValueLife::Keep => kept.map_or(0, |kept| kept.stat.owner),
+            ValueLife::Forever | ValueLife::For(_) => 0,
         };
         Ok(self.put(path, found.as_ref(), packed(until, bytes), owner))
     }
 
     /// Until when a value is there.
-    async fn until(&self, life: &Life, kept: Option<&Stored>) -> Result<i64> {
+    async fn until(&self, life: &ValueLife, kept: Option<&Stored>) -> Result<i64> {
         match life {
-            Life::Forever | Life::Session(_) => Ok(0),
-            Life::Keep => Ok(kept.map_or(0, |kept| kept.until.max(0))),
-            Life::For(span) => Ok(self.wall_clock().await?.saturating_add(millis(*span))),
+            ValueLife::Forever | ValueLife::Session(_) => Ok(0),
+            ValueLife::Keep => Ok(kept.map_or(0, |kept| kept.until.max(0))),
+            ValueLife::For(span) => Ok(self.wall_clock().await?.saturating_add(millis(*span))),
         }
     }
 
@@ -277,10 +277,10 @@ impl Client {
 
     async fn write(
         &self,
-        tether: &Tether,
+        session_link: &SessionLink,
         mut steps: Vec<Request>,
         guard: Option<&Arc<str>>,
-    ) -> Result<Written> {
+    ) -> Result<WriteResult> {
         let guarded = guard.is_some();
         if let Some(key) = guard {
             steps.insert(0, Request::Check { path: key.to_string() });
@@ -293,15 +293,15 @@ impl Client {
         let last = steps.len() - 1;
         let alone = last == 0 && !guarded;
         let request = if alone { steps.remove(0) } else { Request::Multi(steps) };
-        let answer = only(ask(tether, vec![request]).await?)?;
+        let answer = only(ask(session_link, vec![request]).await?)?;
         self.learn_clock(&answer);
         let zxid = answer.zxid;
         match failure(answer)? {
-            None => Ok(Written::Done(version(zxid))),
-            Some((0, Code::NO_NODE)) if guarded => Ok(Written::Unguarded),
-            Some((at, Code::NO_NODE)) if creates && at == last => Ok(Written::Rootless),
+            None => Ok(WriteResult::Done(version(zxid))),
+            Some((0, Code::NO_NODE)) if guarded => Ok(WriteResult::Unguarded),
+            Some((at, Code::NO_NODE)) if creates && at == last => Ok(WriteResult::Rootless),
             Some((_, Code::NO_NODE | Code::BAD_VERSION | Code::NODE_EXISTS)) => {
-                Ok(Written::Conflict)
+                Ok(WriteResult::Conflict)
             }
             Some((_, code)) => Err(fault::refused(code)),
         }
@@ -314,10 +314,10 @@ impl Client {
     }
 
     /// Sees to it that a value goes when its time is up, and a mark when it is old.
-    pub(super) fn look_after(&self, path: &str, life: &Life, removed: bool) {
+    pub(super) fn look_after(&self, path: &str, life: &ValueLife, removed: bool) {
         let span = match life {
             _ if removed => grace(),
-            Life::For(span) => *span,
+            ValueLife::For(span) => *span,
             _ => return,
         };
         self.chores.add(self.terms.clock.now().after(span), path);
@@ -347,7 +347,7 @@ impl Client {
         Ok((found, rest.next().is_some()))
     }
 
-    async fn load_all(&self, names: &[Name]) -> Result<Vec<(Name, Value)>> {
+    async fn load_all(&self, names: &[Name]) -> Result<Vec<(Name, StoredValue)>> {
         let path = |name| self.layout.value(name);
         let look = |name| Request::GetData { path: path(name), watch: false };
         let answers = self.ask(names.iter().map(look).collect()).await?;

@@ -6,21 +6,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::wire::{Notice, What};
+use super::wire::{WatchNotice, What};
 
 /// A notice, and which frame of its connection it was.
-pub(super) type Heard = (u64, Notice);
-type Once = HashMap<String, Vec<oneshot::Sender<What>>>;
+pub(super) type Heard = (u64, WatchNotice);
+type OneShot = HashMap<String, Vec<oneshot::Sender<What>>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Watches(Mutex<All>);
+pub(super) struct Watches(Mutex<WatchMap>);
 
 #[derive(Debug, Default)]
-struct All {
+struct WatchMap {
     /// Of a node itself.
-    data: Once,
+    data: OneShot,
     /// Of who is below it.
-    children: Once,
+    children: OneShot,
     /// Of everything at a path and below, again and again.
     always: Vec<(String, mpsc::UnboundedSender<Heard>)>,
     closed: bool,
@@ -44,7 +44,7 @@ impl Watches {
     /// Nobody will tell of this path, and whoever wanted to know has gone.
     pub(super) fn forget(&self, path: &str) {
         let mut all = self.locked();
-        let All { data, children, .. } = &mut *all;
+        let WatchMap { data, children, .. } = &mut *all;
         for once in [data, children] {
             if once.get(path).is_some_and(|tells| tells.iter().all(oneshot::Sender::is_closed)) {
                 once.remove(path);
@@ -62,9 +62,9 @@ impl Watches {
         told
     }
 
-    pub(super) fn tell(&self, frame: u64, notice: &Notice) {
+    pub(super) fn tell(&self, frame: u64, notice: &WatchNotice) {
         let mut all = self.locked();
-        if matches!(notice.what, What::Gone | What::Written) {
+        if matches!(notice.what, What::Gone | What::WriteResult) {
             fire(&mut all.data, notice);
         }
         if matches!(notice.what, What::Gone | What::Children) {
@@ -77,15 +77,15 @@ impl Watches {
     }
 
     pub(super) fn close(&self) {
-        *self.locked() = All { closed: true, ..All::default() };
+        *self.locked() = WatchMap { closed: true, ..WatchMap::default() };
     }
 
-    fn locked(&self) -> MutexGuard<'_, All> {
+    fn locked(&self) -> MutexGuard<'_, WatchMap> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn add(once: &mut Once, path: &str, closed: bool) -> oneshot::Receiver<What> {
+fn add(once: &mut OneShot, path: &str, closed: bool) -> oneshot::Receiver<What> {
     let (tell, told) = oneshot::channel();
     if !closed {
         let all = once.entry(path.to_owned()).or_default();
@@ -95,7 +95,7 @@ fn add(once: &mut Once, path: &str, closed: bool) -> oneshot::Receiver<What> {
     told
 }
 
-fn fire(once: &mut Once, notice: &Notice) {
+fn fire(once: &mut OneShot, notice: &WatchNotice) {
     for tell in once.remove(&notice.path).into_iter().flatten() {
         // Whoever has lost interest does not hear it.
         let _ = tell.send(notice.what);
@@ -110,8 +110,8 @@ fn is_below(path: &str, top: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn notice(what: What, path: &str) -> Notice {
-        Notice { what, path: path.into() }
+    fn notice(what: What, path: &str) -> WatchNotice {
+        WatchNotice { what, path: path.into() }
     }
 
     #[test]

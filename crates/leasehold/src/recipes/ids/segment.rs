@@ -108,7 +108,7 @@ impl Segment {
     pub async fn open(self) -> Result<SegmentIds> {
         let locks = self.locks.routed(&self.record).clone();
         let (name, scale) = (locks.name(&self.record)?, self.scale()?);
-        locks.shelf()?;
+        locks.record_store()?;
         let pace = Pace::new(self.step, self.step_max, self.horizon, locks.clock().now());
         let (stock, rate) = (Arc::new(Stock::new(scale.stride)), Arc::default());
         let (ours, shared) = (Arc::clone(&stock), Arc::clone(&rate));

@@ -12,11 +12,11 @@ use super::ticks::{Hitch, Ticks};
 use super::worker::Mark;
 use crate::clock::wall::WallClock;
 use crate::clock::{Clock, block_for};
+use crate::detached::Detached;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::home::Home;
 use crate::locks::Locks;
-use crate::parcel::Errand;
 
 /// How long to wait when a millisecond is full. Nothing is lost by waiting for
 /// more than one: what was missed is made up for.
@@ -231,9 +231,9 @@ impl SnowflakeIds {
         }
         let Some(home) = self.0.home.get() else { return Ok(()) };
         let until = Clock::System.now().after(REST);
-        Errand::new(home.handle().clone(), move |parcel| async move {
+        Detached::new(home.handle().clone(), move |handoff| async move {
             Clock::System.sleep_until(until).await;
-            parcel.put(());
+            handoff.put(());
         })
         .await;
         Ok(())

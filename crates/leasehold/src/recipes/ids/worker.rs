@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
 use crate::name::Name;
-use crate::recipes::asker::Asker;
+use crate::recipes::request_builder::RequestBuilder;
 
 /// How often a mark is written anew because of replies that were lost.
 const TRIES: u32 = 4;
@@ -54,9 +54,9 @@ impl Post {
     /// Takes a number if it is free and its mark not ahead of `now`.
     pub(super) async fn claim(&self, number: u32, now: u64) -> Result<Claimed> {
         let name = format!("ids/{}/worker/{number}", self.tag);
-        let mut asker = Asker::new(&self.locks, &name);
-        (asker.terms.ttl, asker.wants) = (self.ttl, Wants::LeaseAndRecord);
-        let Some(mut guard) = asker.try_lock(Mode::Exclusive).await? else {
+        let mut builder = RequestBuilder::new(&self.locks, &name);
+        (builder.terms.ttl, builder.wants) = (self.ttl, Wants::LeaseAndRecord);
+        let Some(mut guard) = builder.try_lock(Mode::Exclusive).await? else {
             return Ok(Claimed::Busy);
         };
         let found = guard.take_loaded().flatten();

@@ -10,7 +10,7 @@ use crate::claim::Wants;
 use crate::error::{Error, Result};
 use crate::locks::Locks;
 use crate::name::Name;
-use crate::recipes::asker::Asker;
+use crate::recipes::request_builder::RequestBuilder;
 use crate::sql::OnceTable;
 
 use super::key::Key;
@@ -119,7 +119,7 @@ impl<T: Into<Vec<u8>>> From<T> for Kept {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Once {
-    pub(super) asker: Asker,
+    pub(super) builder: RequestBuilder,
     pub(super) scope: Arc<str>,
     pub(super) keep: Duration,
     pub(super) tombstone: Duration,
@@ -139,11 +139,11 @@ impl Locks {
     /// A scope that is not valid is an error of the first call that uses it.
     #[must_use]
     pub fn once(&self, scope: impl AsRef<str>) -> Once {
-        let mut asker = Asker::new(self, &format!("once/{}", scope.as_ref()));
-        asker.terms.ttl = LEASE;
-        asker.wants = Wants::RecordOrLease;
+        let mut builder = RequestBuilder::new(self, &format!("once/{}", scope.as_ref()));
+        builder.terms.ttl = LEASE;
+        builder.wants = Wants::RecordOrLease;
         Once {
-            asker,
+            builder,
             scope: scope.as_ref().into(),
             keep: KEEP,
             tombstone: Duration::ZERO,
@@ -163,7 +163,7 @@ impl Once {
     /// set. It is renewed as long as the process lives, however long that is.
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
-        self.asker.terms.ttl = lease;
+        self.builder.terms.ttl = lease;
         self
     }
 
@@ -224,7 +224,7 @@ impl Once {
     /// What others see as the one who runs it.
     #[must_use]
     pub fn label(mut self, label: impl AsRef<str>) -> Self {
-        self.asker.owner = self.asker.owner.labelled(label);
+        self.builder.owner = self.builder.owner.labelled(label);
         self
     }
 
@@ -234,7 +234,7 @@ impl Once {
             let text = "a scope of `once` has at least one character and no slash";
             return Err(Error::invalid(text).with("scope", &self.scope));
         }
-        let locks = &self.asker.locks;
+        let locks = &self.builder.locks;
         let taken = "once//".len() + self.scope.len();
         let key = key.within(locks.profile().limits.name_max.saturating_sub(taken))?;
         locks.name(&["once/", &self.scope, "/", &key].concat())

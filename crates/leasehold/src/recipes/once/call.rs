@@ -11,7 +11,7 @@ use super::key::{Key, Trace, millis};
 use super::refusal::{OnceError, Refusal};
 use super::run::Run;
 use super::turn::Turn;
-use crate::acquire::Effort;
+use crate::acquire::{Effort, Sought};
 use crate::claim::{Mode, Record, Released, Store, Wants};
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -32,6 +32,23 @@ pub(super) struct Call {
 pub(super) struct Found {
     pub(super) entry: Entry,
     pub(super) version: u64,
+}
+
+/// What a claim of a key has brought.
+enum Claimed {
+    /// The lease, and what is known of the key.
+    Lease(Guard, Option<Found>),
+    /// Something that is known, and no lease.
+    Known(Found),
+}
+
+impl Claimed {
+    const fn entry(&self) -> Option<&Entry> {
+        match self {
+            Self::Lease(_, Some(found)) | Self::Known(found) => Some(&found.entry),
+            Self::Lease(_, None) => None,
+        }
+    }
 }
 
 /// What a call is about to do.
@@ -148,7 +165,9 @@ impl Once {
     /// A dropped call may or may not have forgotten the key.
     pub async fn forget(&self, key: impl Into<Key>) -> Result<(), Refusal> {
         let name = self.name(&key.into())?;
-        let guard = self.claim(&name, self.effort(), Wants::Lease).await?;
+        let Sought::Lease(guard) = self.claim(&name, self.effort(), Wants::Lease).await? else {
+            return Err(running(&name));
+        };
         match guard.release_storing(&Store::delete(name.clone())).await? {
             Released::Released => Ok(()),
             Released::AlreadyLost => Err(late(&name).into()),
@@ -186,7 +205,7 @@ impl Once {
                 Role::Follow(_) if self.busy == Busy::Refuse => return Err(running(&call.name)),
                 Role::Follow(news) => news,
             };
-            let landed = self.asker.locks.until(until, landed(news)).await;
+            let landed = self.builder.locks.until(until, landed(news)).await;
             let entry = landed.ok_or_else(|| running(&call.name))?;
             if let Some(entry) = entry
                 && let Some(done) = self.judge(&call, Entry::clone(&entry))?
@@ -199,29 +218,31 @@ impl Once {
     /// How hard a call tries that begins now.
     fn effort(&self) -> Effort {
         match self.busy {
-            Busy::Wait(limit) => Effort::wait(self.asker.locks.clock().now(), limit),
+            Busy::Wait(limit) => Effort::wait(self.builder.locks.clock().now(), limit),
             Busy::Refuse => Effort::Try,
         }
     }
 
     async fn lead(&self, call: Call, lead: Lead, effort: Effort) -> Result<Step<'_>, Refusal> {
-        let (mut guard, mut found) =
-            self.claim_and_load(&call.name, effort, self.asker.wants).await?;
-        loop {
-            if let Some(Found { entry, .. }) = &found
+        let mut claimed = self.claim_and_load(&call.name, effort, self.builder.wants).await?;
+        let (guard, found) = loop {
+            if let Some(entry) = claimed.entry().cloned()
                 && let Some(judged) = self.judge(&call, entry.clone()).transpose()
             {
                 // A lease goes back in the background: nobody waits for that.
-                drop(guard);
-                lead.tell(entry);
+                drop(claimed);
+                lead.tell(&entry);
                 return judged.map(Step::Replay);
             }
-            if !guard.is_spent() {
-                break;
+            match claimed {
+                Claimed::Lease(guard, found) => break (guard, found),
+                // What is there is no outcome: now it takes the lease.
+                Claimed::Known(_) => {
+                    let wants = Wants::LeaseAndRecord;
+                    claimed = self.claim_and_load(&call.name, effort, wants).await?;
+                }
             }
-            // What is there is no outcome: now it takes the lease.
-            (guard, found) = self.claim_and_load(&call.name, effort, Wants::LeaseAndRecord).await?;
-        }
+        };
         let mut run = Run::new(self, call, guard, lead, found);
         if self.crash == Crash::Unknown
             && let Some(age) = run.cut_off_before()
@@ -239,33 +260,37 @@ impl Once {
         name: &Name,
         effort: Effort,
         wants: Wants,
-    ) -> Result<(Guard, Option<Found>), Refusal> {
-        let mut guard = self.claim(name, effort, wants).await?;
+    ) -> Result<Claimed, Refusal> {
+        let mut guard = match self.claim(name, effort, wants).await? {
+            Sought::Lease(guard) => guard,
+            Sought::Record(record) => return Ok(Claimed::Known(found(record)?)),
+            Sought::Busy => return Err(running(name)),
+        };
         let found = match guard.take_loaded() {
             Some(record) => record.map(found).transpose()?,
             None => self.load(name).await?,
         };
-        Ok((guard, found))
+        Ok(Claimed::Lease(guard, found))
     }
 
-    /// The lease, with the record of the same name if that came with it.
-    async fn claim(&self, name: &Name, effort: Effort, wants: Wants) -> Result<Guard, Refusal> {
-        let mut request = self.asker.request_for(name.clone(), Mode::Exclusive, effort);
+    async fn claim(
+        &self,
+        name: &Name,
+        effort: Effort,
+        wants: Wants,
+    ) -> Result<Sought<Guard>, Refusal> {
+        let mut request = self.builder.request_for(name.clone(), Mode::Exclusive, effort);
         request.wants = wants;
-        match self.asker.locks.acquire(&request).await {
-            Ok(Some(guard)) => Ok(guard),
-            Ok(None) => Err(running(name)),
-            Err(error) if error.is_timed_out() && error.outcome() == Outcome::NotApplied => {
-                Err(Refusal::Running(error))
-            }
-            Err(error) => Err(Refusal::Engine(error)),
-        }
+        self.builder.locks.acquire(&request).await.map_err(|error| {
+            let waited = error.is_timed_out() && error.outcome() == Outcome::NotApplied;
+            if waited { Refusal::Running(error) } else { Refusal::Engine(error) }
+        })
     }
 
     pub(super) async fn load(&self, name: &Name) -> Result<Option<Found>> {
-        let locks = &self.asker.locks;
-        let shelf = locks.shelf()?;
-        let record = locks.at_home(|| shelf.load(name.clone())).await?;
+        let locks = &self.builder.locks;
+        let record_store = locks.record_store()?;
+        let record = locks.at_home(|| record_store.load(name.clone())).await?;
         record.map(found).transpose()
     }
 
@@ -304,7 +329,7 @@ impl Once {
 
     /// Milliseconds since 1970.
     pub(super) fn now(&self) -> u64 {
-        millis(self.asker.locks.clock().wall())
+        millis(self.builder.locks.clock().wall())
     }
 }
 

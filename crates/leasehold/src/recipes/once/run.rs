@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
     /// Whether it is written down that the work begins: where that must not be
     /// forgotten, and where the engine cannot tell how a holder ended.
     fn marks(&self) -> bool {
-        self.once.crash == Crash::Unknown || !self.once.asker.locks.profile().predecessor
+        self.once.crash == Crash::Unknown || !self.once.builder.locks.profile().predecessor
     }
 
     /// Writes down that the work begins. It expects what we have seen, so that
@@ -107,9 +107,9 @@ impl<'a> Run<'a> {
     async fn mark_over(&self, seen: Expect) -> Result<Result<u64, Option<Record>>> {
         let mark = self.store_of(&self.entry(State::Started, Vec::new()));
         let store = mark.expecting(seen).lasting();
-        let locks = &self.once.asker.locks;
-        let shelf = locks.shelf()?;
-        locks.at_home(|| shelf.store(store)).await
+        let locks = &self.once.builder.locks;
+        let record_store = locks.record_store()?;
+        locks.at_home(|| record_store.store(store)).await
     }
 
     fn entry(&self, state: State, outcome: Vec<u8>) -> Entry {

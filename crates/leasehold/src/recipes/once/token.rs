@@ -104,7 +104,7 @@ impl Once {
     /// Tokens of this scope.
     #[must_use]
     pub fn tokens(&self, keys: TokenKeys) -> Tokens {
-        let space = self.asker.locks.own_namespace().as_str();
+        let space = self.builder.locks.own_namespace().as_str();
         let scope = Sha256::digest(format!("{space}/{}", self.scope));
         let mut mark = [0; 8];
         mark.copy_from_slice(&scope[..8]);

@@ -14,8 +14,8 @@ use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::engine::BoxFuture;
-use crate::engines::etcd::settings::{Host, Settings};
-use crate::engines::tls;
+use crate::engines::etcd::settings::{EtcdServer, Settings};
+use crate::engines::kit::tls;
 use crate::error::{Error, Result};
 
 /// How often a silent connection is tried, while a stream is open on it. A server
@@ -26,7 +26,7 @@ const PING: Duration = Duration::from_secs(10);
 /// One endpoint.
 #[derive(Clone)]
 pub(in crate::engines::etcd) struct Dial {
-    host: Host,
+    host: EtcdServer,
     tls: Option<Arc<ClientConfig>>,
     endpoint: Endpoint,
 }
@@ -36,13 +36,13 @@ impl Dial {
     pub(super) fn all(settings: &Settings) -> Result<Vec<Self>> {
         let tls = settings.tls.as_ref().map(|files| tls::config(files).map(speaking_http2));
         let tls = tls.transpose()?;
-        let dial = |host: &Host| Self::new(host, tls.clone(), settings);
+        let dial = |host: &EtcdServer| Self::new(host, tls.clone(), settings);
         let mut all = settings.hosts.iter().map(dial).collect::<Result<Vec<_>>>()?;
         fastrand::shuffle(&mut all);
         Ok(all)
     }
 
-    fn new(host: &Host, tls: Option<Arc<ClientConfig>>, settings: &Settings) -> Result<Self> {
+    fn new(host: &EtcdServer, tls: Option<Arc<ClientConfig>>, settings: &Settings) -> Result<Self> {
         // The TLS is ours: an https address would make the library look for its own.
         let mut endpoint = Endpoint::from(uri("http", host)?);
         if tls.is_some() {
@@ -55,7 +55,7 @@ impl Dial {
         Ok(Self { host: host.clone(), tls, endpoint })
     }
 
-    pub(in crate::engines::etcd) const fn host(&self) -> &Host {
+    pub(in crate::engines::etcd) const fn host(&self) -> &EtcdServer {
         &self.host
     }
 
@@ -95,7 +95,7 @@ impl Service<Uri> for Dial {
     }
 }
 
-fn uri(scheme: &str, host: &Host) -> Result<Uri> {
+fn uri(scheme: &str, host: &EtcdServer) -> Result<Uri> {
     let uri = format!("{scheme}://{host}").parse();
     uri.map_err(|cause| Error::invalid("the engine URL has no valid host").caused_by(cause))
 }

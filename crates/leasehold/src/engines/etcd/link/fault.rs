@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Outcome};
 
 /// Why a call has no answer.
 #[derive(Debug)]
-pub(in crate::engines::etcd) enum Fault {
+pub(in crate::engines::etcd) enum CallFault {
     /// The lease that it names is over.
     LeaseGone,
     /// The token is not good any more.
@@ -24,7 +24,7 @@ pub(in crate::engines::etcd) fn over() -> Error {
     Error::new(ErrorKind::Unavailable, "the etcd lease of this client is over; ask again")
 }
 
-impl Fault {
+impl CallFault {
     /// Not a `From`: with a second one for our error, `?` in closures of others
     /// could not tell which error they mean.
     pub(in crate::engines::etcd) fn into_error(self) -> Error {
@@ -61,18 +61,18 @@ impl Fault {
 }
 
 /// An answer that has not come in time.
-pub(super) fn late(has_effect: bool) -> Fault {
+pub(super) fn late(has_effect: bool) -> CallFault {
     let error = Error::new(
         ErrorKind::Unavailable,
         "etcd did not answer in time; look for a lost leader, or raise ?timeout=",
     );
-    Fault::Elsewhere(if has_effect { error.unknown() } else { error })
+    CallFault::Elsewhere(if has_effect { error.unknown() } else { error })
 }
 
 /// A connection that could not be made.
-pub(super) fn unreached(cause: impl std::fmt::Display) -> Fault {
+pub(super) fn unreached(cause: impl std::fmt::Display) -> CallFault {
     let error = Error::new(ErrorKind::Unavailable, "no etcd endpoint can be reached");
-    Fault::Elsewhere(error.caused_by(cause))
+    CallFault::Elsewhere(error.caused_by(cause))
 }
 
 fn away(status: &Status, has_effect: bool) -> Error {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn outcome(code: Code, said: &str, has_effect: bool) -> (ErrorKind, Outcome, bool) {
-        let fault = Fault::of(&Status::new(code, said), has_effect);
+        let fault = CallFault::of(&Status::new(code, said), has_effect);
         let again = fault.is_repeatable(has_effect);
         let error = fault.into_error();
         (error.kind(), error.outcome(), again)
@@ -164,9 +164,9 @@ mod tests {
     fn refusals_are_told_apart() {
         let kind = |code, said| outcome(code, said, true).0;
         let gone = Status::new(Code::NotFound, "etcdserver: requested lease not found");
-        assert!(matches!(Fault::of(&gone, true), Fault::LeaseGone));
+        assert!(matches!(CallFault::of(&gone, true), CallFault::LeaseGone));
         let old = Status::new(Code::Unauthenticated, "etcdserver: invalid auth token");
-        assert!(matches!(Fault::of(&old, true), Fault::Token(_)));
+        assert!(matches!(CallFault::of(&old, true), CallFault::Token(_)));
         assert_eq!(kind(Code::PermissionDenied, "no"), ErrorKind::Denied);
         assert_eq!(
             kind(Code::InvalidArgument, "etcdserver: user name is empty"),

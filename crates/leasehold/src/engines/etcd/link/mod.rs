@@ -3,8 +3,8 @@
 mod call;
 mod dial;
 mod fault;
-mod mood;
 mod pass;
+mod state;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,9 +17,9 @@ use tonic::{Request, Streaming};
 
 pub(super) use self::call::Call;
 pub(super) use self::dial::Dial;
-pub(super) use self::fault::{Fault, over};
-pub(super) use self::mood::Mood;
+pub(super) use self::fault::{CallFault, over};
 use self::pass::Pass;
+pub(super) use self::state::LinkState;
 use super::settings::Settings;
 use crate::clock::{Clock, Moment};
 use crate::error::Result;
@@ -27,18 +27,18 @@ use crate::error::Result;
 /// The way to the servers.
 pub(super) struct Link {
     dials: Vec<Dial>,
-    seat: Mutex<Seat>,
+    seat: Mutex<CurrentServer>,
     /// Held while a connection is made: one is enough for all who need it.
     dialing: tokio::sync::Mutex<()>,
     pass: Pass,
-    mood: Mood,
+    state_publisher: LinkState,
     clock: Clock,
     timeout: Duration,
 }
 
 /// Where we are connected.
 #[derive(Default)]
-struct Seat {
+struct CurrentServer {
     channel: Option<Channel>,
     /// Grows with every connection, so that a late failure does not end the next.
     number: u64,
@@ -66,7 +66,7 @@ impl Link {
             seat: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
             pass: Pass::new(settings.login.clone()),
-            mood: Mood::new(),
+            state_publisher: LinkState::new(),
             clock,
             timeout: settings.timeout,
         })
@@ -76,8 +76,8 @@ impl Link {
         &self.clock
     }
 
-    pub(super) const fn mood(&self) -> &Mood {
-        &self.mood
+    pub(super) const fn state_publisher(&self) -> &LinkState {
+        &self.state_publisher
     }
 
     pub(super) const fn timeout(&self) -> Duration {
@@ -94,7 +94,7 @@ impl Link {
     }
 
     pub(super) async fn ask<C: Call>(&self, request: C, by: Moment) -> Result<C::Answer> {
-        self.try_ask(request, by).await.map_err(Fault::into_error)
+        self.try_ask(request, by).await.map_err(CallFault::into_error)
     }
 
     /// Asks, and asks another server where that can do no harm. For those who want
@@ -103,7 +103,7 @@ impl Link {
         &self,
         request: C,
         by: Moment,
-    ) -> Result<C::Answer, Fault> {
+    ) -> Result<C::Answer, CallFault> {
         let has_effect = request.has_effect();
         let mut servers = self.dials.len();
         let mut token_may_be_old = true;
@@ -115,9 +115,9 @@ impl Link {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
-            servers -= usize::from(matches!(fault, Fault::Elsewhere(_)));
+            servers -= usize::from(matches!(fault, CallFault::Elsewhere(_)));
             match fault {
-                Fault::Token(_) if token_may_be_old && self.pass.forget() => {
+                CallFault::Token(_) if token_may_be_old && self.pass.forget() => {
                     token_may_be_old = false
                 }
                 fault if servers > 0 && fault.is_repeatable(has_effect) => {}
@@ -132,11 +132,11 @@ impl Link {
     }
 
     /// What follows from a request that nobody could answer.
-    fn learn(&self, fault: Fault) -> Fault {
+    fn learn(&self, fault: CallFault) -> CallFault {
         match fault {
-            Fault::Elsewhere(_) => self.mood.unreached(),
-            Fault::Token(_) => _ = self.pass.forget(),
-            Fault::LeaseGone | Fault::Refused(_) => {}
+            CallFault::Elsewhere(_) => self.state_publisher.unreached(),
+            CallFault::Token(_) => _ = self.pass.forget(),
+            CallFault::LeaseGone | CallFault::Refused(_) => {}
         }
         fault
     }
@@ -146,12 +146,12 @@ impl Link {
         &self,
         dial: &Dial,
         request: C,
-    ) -> Result<C::Answer, Fault> {
+    ) -> Result<C::Answer, CallFault> {
         let by = self.deadline();
         let asked = async {
             let channel = dial.connect().await.map_err(fault::unreached)?;
             let request = self.request(&channel, request).await?;
-            call::unary(channel, request).await.map_err(|status| Fault::of(&status, false))
+            call::unary(channel, request).await.map_err(|status| CallFault::of(&status, false))
         };
         tokio::select! {
             answer = asked => answer,
@@ -164,13 +164,13 @@ impl Link {
         &self,
         outbound: mpsc::UnboundedReceiver<C>,
         by: Moment,
-    ) -> Result<Inbound<C::Answer>, Fault> {
+    ) -> Result<Inbound<C::Answer>, CallFault> {
         let way = self.way(by).await?;
         let open = async {
             let outbound = UnboundedReceiverStream::new(outbound);
             let request = self.request(&way.channel, outbound).await?;
             let open = call::stream::<C>(way.channel.clone(), request).await;
-            open.map_err(|status| Fault::of(&status, false))
+            open.map_err(|status| CallFault::of(&status, false))
         };
         let answers = self.watched(&way, open, by, false).await;
         let answers = answers.map_err(|fault| self.learn(fault))?;
@@ -179,18 +179,23 @@ impl Link {
 
     /// A stream has broken, or has not been answered in time.
     pub(super) fn broke(&self, way: &Way, status: Option<&tonic::Status>) {
-        match status.map(|status| Fault::of(status, false)) {
-            Some(Fault::Token(_)) => _ = self.pass.forget(),
+        match status.map(|status| CallFault::of(status, false)) {
+            Some(CallFault::Token(_)) => _ = self.pass.forget(),
             _ => self.leave(way),
         }
     }
 
-    async fn send<C: Call>(&self, way: &Way, request: C, by: Moment) -> Result<C::Answer, Fault> {
+    async fn send<C: Call>(
+        &self,
+        way: &Way,
+        request: C,
+        by: Moment,
+    ) -> Result<C::Answer, CallFault> {
         let has_effect = request.has_effect();
         let asked = async {
             let request = self.request(&way.channel, request).await?;
             let answer = call::unary(way.channel.clone(), request).await;
-            answer.map_err(|status| Fault::of(&status, has_effect))
+            answer.map_err(|status| CallFault::of(&status, has_effect))
         };
         self.watched(way, asked, by, has_effect).await
     }
@@ -199,25 +204,25 @@ impl Link {
     async fn watched<T>(
         &self,
         way: &Way,
-        asked: impl Future<Output = Result<T, Fault>>,
+        asked: impl Future<Output = Result<T, CallFault>>,
         by: Moment,
         has_effect: bool,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, CallFault> {
         let answer = tokio::select! {
             biased;
             answer = asked => answer,
             () = self.clock.sleep_until(by) => Err(fault::late(has_effect)),
         };
         match &answer {
-            Err(Fault::Elsewhere(_)) => self.leave(way),
-            _ => self.mood.reached(),
+            Err(CallFault::Elsewhere(_)) => self.leave(way),
+            _ => self.state_publisher.reached(),
         }
         answer
     }
 
     /// A request with what all of them carry: a server without a leader shall say
     /// so at once.
-    async fn request<T>(&self, channel: &Channel, message: T) -> Result<Request<T>, Fault> {
+    async fn request<T>(&self, channel: &Channel, message: T) -> Result<Request<T>, CallFault> {
         let mut request = Request::new(message);
         let yes = AsciiMetadataValue::from_static("true");
         request.metadata_mut().insert("hasleader", yes);
@@ -225,7 +230,7 @@ impl Link {
         Ok(request)
     }
 
-    async fn way(&self, by: Moment) -> Result<Way, Fault> {
+    async fn way(&self, by: Moment) -> Result<Way, CallFault> {
         if let Some(way) = self.seat().way() {
             return Ok(way);
         }
@@ -237,7 +242,7 @@ impl Link {
         way.map_err(|fault| self.learn(fault))
     }
 
-    async fn dial(&self) -> Result<Way, Fault> {
+    async fn dial(&self) -> Result<Way, CallFault> {
         let _one_at_a_time = self.dialing.lock().await;
         if let Some(way) = self.seat().way() {
             return Ok(way);
@@ -262,12 +267,12 @@ impl Link {
         }
     }
 
-    fn seat(&self) -> MutexGuard<'_, Seat> {
+    fn seat(&self) -> MutexGuard<'_, CurrentServer> {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seat {
+impl CurrentServer {
     fn way(&self) -> Option<Way> {
         self.channel.clone().map(|channel| Way { channel, number: self.number })
     }

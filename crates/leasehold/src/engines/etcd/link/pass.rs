@@ -7,15 +7,15 @@ use tonic::transport::Channel;
 use tonic::{Code, Request};
 
 use super::call;
-use super::fault::Fault;
+use super::fault::CallFault;
 use crate::engines::etcd::proto::AuthenticateRequest;
-use crate::engines::etcd::settings::Login;
+use crate::engines::etcd::settings::EtcdLogin;
 use crate::error::{Error, ErrorKind};
 
 /// Tokens of etcd end after some minutes of silence, or when roles change; then a
 /// new one is asked for.
 pub(super) struct Pass {
-    login: Option<Login>,
+    login: Option<EtcdLogin>,
     token: Mutex<Token>,
 }
 
@@ -29,7 +29,7 @@ enum Token {
 }
 
 impl Pass {
-    pub(super) fn new(login: Option<Login>) -> Self {
+    pub(super) fn new(login: Option<EtcdLogin>) -> Self {
         Self { login, token: Mutex::default() }
     }
 
@@ -38,7 +38,7 @@ impl Pass {
         &self,
         channel: &Channel,
         request: &mut Request<C>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CallFault> {
         let Some(login) = &self.login else { return Ok(()) };
         let known = self.token().clone();
         let token = match known {
@@ -63,13 +63,13 @@ impl Pass {
     }
 }
 
-async fn ask(login: &Login, channel: &Channel) -> Result<Token, Fault> {
+async fn ask(login: &EtcdLogin, channel: &Channel) -> Result<Token, CallFault> {
     let request =
         AuthenticateRequest { name: login.user.clone(), password: login.password.clone() };
     match call::unary(channel.clone(), Request::new(request)).await {
         Ok(answer) => answer.token.parse().map(Token::Known).map_err(|_| unreadable()),
         Err(status) if is_off(&status) => Ok(Token::Needless),
-        Err(status) => Err(Fault::of(&status, false)),
+        Err(status) => Err(CallFault::of(&status, false)),
     }
 }
 
@@ -77,6 +77,9 @@ fn is_off(status: &tonic::Status) -> bool {
     status.code() == Code::FailedPrecondition && status.message().contains("not enabled")
 }
 
-fn unreadable() -> Fault {
-    Fault::Refused(Error::new(ErrorKind::Unexpected, "etcd gave a token that cannot be sent back"))
+fn unreadable() -> CallFault {
+    CallFault::Refused(Error::new(
+        ErrorKind::Unexpected,
+        "etcd gave a token that cannot be sent back",
+    ))
 }

@@ -11,13 +11,13 @@ use tokio::task::AbortHandle;
 
 use super::super::address::Address;
 use super::line::Line;
-use super::listener::{Kind, Listener};
-use super::routes::{Turn, command_line};
+use super::listener::{ChannelKind, Listener};
+use super::routes::{Redirect, command_line};
 use super::slots::{COUNT, Slots, slot};
 use super::ways::Way;
-use super::wire::{Terms, Wire};
+use super::wire::{ConnectionTerms, Wire};
 use super::{Push, fault};
-use crate::engines::health::{Health, Report};
+use crate::engines::kit::health::{Health, Report};
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::mutant::{self, Mutant};
@@ -31,21 +31,21 @@ const SEARCHES: usize = 5;
 
 /// All primaries. Ends with its value.
 pub(super) struct Cluster {
-    shared: Arc<Shared>,
+    shared: Arc<ClusterShared>,
     surveyor: AbortHandle,
 }
 
-struct Shared {
+struct ClusterShared {
     seeds: Vec<Address>,
-    terms: Arc<Terms>,
+    terms: Arc<ConnectionTerms>,
     health: Arc<Health>,
     pushes: UnboundedSender<Push>,
     survey: Arc<Notify>,
-    state: Mutex<State>,
+    state: Mutex<ClusterState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ClusterState {
     slots: Slots,
     lines: BTreeMap<Address, Line>,
     listeners: BTreeMap<Address, Listener>,
@@ -63,11 +63,11 @@ struct Spot {
 impl Cluster {
     pub(super) async fn open(
         seeds: Vec<Address>,
-        terms: &Arc<Terms>,
+        terms: &Arc<ConnectionTerms>,
         health: &Arc<Health>,
         pushes: UnboundedSender<Push>,
     ) -> Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ClusterShared {
             seeds,
             terms: Arc::clone(terms),
             health: Arc::clone(health),
@@ -103,31 +103,31 @@ impl Cluster {
         self.shared.survey.notify_one();
     }
 
-    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Turn {
+    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Redirect {
         match fault::code(cause) {
             Some("MOVED") => self.moved(line, cause),
             Some("ASK") => match self.shared.told(line, cause) {
-                Some((_, address)) => Turn::Aside(self.shared.line(&address)),
-                None => Turn::Later,
+                Some((_, address)) => Redirect::Aside(self.shared.line(&address)),
+                None => Redirect::Later,
             },
-            Some("TRYAGAIN" | "LOADING") => Turn::Later,
+            Some("TRYAGAIN" | "LOADING") => Redirect::Later,
             Some("CLUSTERDOWN" | "READONLY" | "MASTERDOWN") => {
                 self.survey();
-                Turn::Later
+                Redirect::Later
             }
-            _ => Turn::Over,
+            _ => Redirect::Over,
         }
     }
 
     /// One slot is known to be elsewhere; more may be.
-    fn moved(&self, line: &Line, cause: &RedisError) -> Turn {
+    fn moved(&self, line: &Line, cause: &RedisError) -> Redirect {
         self.survey();
         match self.shared.told(line, cause) {
             Some((slot, address)) => {
                 self.shared.state().slots.assign(slot, &address);
-                Turn::Again
+                Redirect::Again
             }
-            None => Turn::Later,
+            None => Redirect::Later,
         }
     }
 
@@ -183,8 +183,8 @@ fn may_move(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Invalid)
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ClusterShared {
+    fn state(&self) -> MutexGuard<'_, ClusterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -217,7 +217,7 @@ impl Shared {
             Listener::start(
                 Way::Fixed(address.clone()),
                 Arc::clone(&self.terms),
-                Kind::Sharded,
+                ChannelKind::Sharded,
                 self.pushes.clone(),
                 Box::new(move || survey.notify_one()),
             )

@@ -9,13 +9,13 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::line::Line;
 use super::ways::Way;
-use super::wire::{Ear, Terms, Wire};
+use super::wire::{ConnectionTerms, Ear, Wire};
 use super::{Push, fault};
 use crate::error::{ErrorKind, Result};
 
 /// Whether channels belong to slots.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ChannelKind {
     Plain,
     Sharded,
 }
@@ -24,11 +24,11 @@ pub(super) enum Kind {
 #[derive(Clone)]
 pub(super) struct Listener {
     line: Line,
-    shared: Arc<Shared>,
+    shared: Arc<ListenerShared>,
 }
 
-struct Shared {
-    kind: Kind,
+struct ListenerShared {
+    kind: ChannelKind,
     channels: Mutex<BTreeSet<Vec<u8>>>,
     pushes: UnboundedSender<Push>,
     /// Whether it stood before.
@@ -40,15 +40,15 @@ struct Shared {
 impl Listener {
     pub(super) fn start(
         way: Way,
-        terms: Arc<Terms>,
-        kind: Kind,
+        terms: Arc<ConnectionTerms>,
+        kind: ChannelKind,
         pushes: UnboundedSender<Push>,
         strayed: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
         let channels = Mutex::default();
         let stood = AtomicBool::new(false);
-        let shared = Arc::new(Shared { kind, channels, pushes, stood, strayed });
-        let pulse = way.pulse();
+        let shared = Arc::new(ListenerShared { kind, channels, pushes, stood, strayed });
+        let probe = way.probe();
         let (hearing, with) = (Arc::clone(&shared), Arc::clone(&terms));
         let dial = move || {
             let (way, shared, terms) = (way.clone(), Arc::clone(&hearing), Arc::clone(&with));
@@ -58,7 +58,7 @@ impl Listener {
                 Ok(wire)
             }) as _
         };
-        let line = Line::start(terms, pulse, Box::new(dial), Box::new(|_| ()));
+        let line = Line::start(terms, probe, Box::new(dial), Box::new(|_| ()));
         Self { line, shared }
     }
 
@@ -102,7 +102,7 @@ impl Listener {
     }
 }
 
-impl Shared {
+impl ListenerShared {
     fn channels(&self) -> MutexGuard<'_, BTreeSet<Vec<u8>>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -148,7 +148,7 @@ impl Shared {
     }
 }
 
-impl Kind {
+impl ChannelKind {
     const fn subscribe(self) -> &'static str {
         match self {
             Self::Plain => "SUBSCRIBE",

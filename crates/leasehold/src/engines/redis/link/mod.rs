@@ -27,13 +27,13 @@ use super::script::Call;
 use super::settings::Settings;
 use crate::clock::{Clock, Moment};
 use crate::engine::{Bus, Event, Events};
-use crate::engines::health::Health;
+use crate::engines::kit::health::Health;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What came back.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) value: Value,
+pub(in crate::engines) struct Reply {
+    pub(in crate::engines) value: Value,
     /// When the request left.
     pub(super) sent_at: Moment,
     /// How many replicas have what was written; `None` unless asked for.
@@ -54,7 +54,7 @@ pub(super) enum Push {
 
 /// A way to one deployment; cheap to clone. Lives on home.
 #[derive(Clone)]
-pub(super) struct Link(Arc<Inner>);
+pub(in crate::engines) struct Link(Arc<Inner>);
 
 struct Inner {
     routes: Routes,
@@ -64,7 +64,7 @@ struct Inner {
 }
 
 impl Link {
-    pub(super) async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
+    pub(in crate::engines) async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
         let endpoint = settings.endpoint();
         let (sender, pushes) = unbounded_channel();
         let health = Health::new();
@@ -77,13 +77,13 @@ impl Link {
     }
 
     /// Runs a script, once. A server that has forgotten it is sent its text.
-    pub(super) async fn call(&self, call: Call) -> Result<Reply> {
+    pub(in crate::engines) async fn call(&self, call: Call) -> Result<Reply> {
         self.ask(Request::Call(call)).await
     }
 
     /// Runs several scripts in one go, each with an answer of its own. Their
     /// keys may be of different slots.
-    pub(super) async fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply>> {
+    pub(in crate::engines) async fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply>> {
         self.asks(calls.into_iter().map(Request::Call).collect()).await
     }
 
@@ -94,7 +94,7 @@ impl Link {
 
     /// Any other command, to the primary that has its first key; to any primary
     /// if it has none.
-    pub(super) async fn command(&self, command: redis::Cmd) -> Result<Value> {
+    pub(in crate::engines) async fn command(&self, command: redis::Cmd) -> Result<Value> {
         self.ask(Request::Command(command)).await.map(|reply| reply.value)
     }
 
@@ -178,7 +178,7 @@ impl Link {
     }
 
     /// Ends connections and tasks.
-    pub(super) fn close(&self) {
+    pub(in crate::engines) fn close(&self) {
         self.0.routes.close();
         self.0.health.bus().close();
     }

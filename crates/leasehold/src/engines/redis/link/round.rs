@@ -9,9 +9,10 @@ use tokio::task::JoinSet;
 
 use super::super::script::{Call, Script};
 use super::line::Line;
-use super::routes::{Routes, Turn};
+use super::routes::{Redirect, Routes};
 use super::{Reply, fault};
 use crate::clock::Moment;
+use crate::engines::kit::backoff::Backoff;
 use crate::error::{Error, Outcome, Result};
 use crate::home::Handle;
 
@@ -31,7 +32,7 @@ pub(in crate::engines::redis) enum Request {
 }
 
 /// A request and what has become of it.
-struct Errand {
+struct PendingRequest {
     request: Request,
     /// Whether the server has forgotten the script.
     in_full: bool,
@@ -45,7 +46,7 @@ struct Errand {
 /// What goes to one server in one go.
 struct Batch {
     line: Line,
-    /// Which errands, in order.
+    /// Which pending, in order.
     members: Vec<usize>,
     pipeline: redis::Pipeline,
     /// Where in the answers those of the members are.
@@ -66,29 +67,27 @@ struct Answered {
 
 /// Asks for everything and answers in the same order.
 pub(super) async fn run(routes: &Routes, requests: Vec<Request>) -> Vec<Result<Reply>> {
-    let mut errands: Vec<Errand> = requests.into_iter().map(Errand::new).collect();
+    let mut pending: Vec<PendingRequest> = requests.into_iter().map(PendingRequest::new).collect();
     let end = routes.clock().now().after(routes.timeout());
-    let mut pause = PAUSE;
+    let mut backoff = Backoff::new(PAUSE, LONGEST);
     for turn in 1..=TURNS {
         let mut rest = false;
-        for answered in send_all(routes, batches(routes, &mut errands)).await {
+        for answered in send_all(routes, batches(routes, &mut pending)).await {
             let last = turn == TURNS || routes.clock().now() >= end;
-            rest |= settle(routes, &mut errands, answered, last);
+            rest |= settle(routes, &mut pending, answered, last);
         }
-        if errands.iter().all(|errand| errand.answer.is_some()) {
+        if pending.iter().all(|one| one.answer.is_some()) {
             break;
         }
         if rest || turn > HASTY {
-            let jittered = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-            routes.clock().sleep_until(routes.clock().now().after(jittered)).await;
-            pause = (pause * 2).min(LONGEST);
+            backoff.sleep(routes.clock()).await;
         }
     }
     let unanswered = || Err(fault::away("no server serves this now"));
-    errands.into_iter().map(|errand| errand.answer.unwrap_or_else(unanswered)).collect()
+    pending.into_iter().map(|one| one.answer.unwrap_or_else(unanswered)).collect()
 }
 
-impl Errand {
+impl PendingRequest {
     const fn new(request: Request) -> Self {
         Self { request, in_full: false, told: false, aside: None, answer: None }
     }
@@ -108,20 +107,20 @@ impl Errand {
 }
 
 /// Groups what is open by the server that it goes to.
-fn batches(routes: &Routes, errands: &mut [Errand]) -> Vec<Batch> {
+fn batches(routes: &Routes, pending: &mut [PendingRequest]) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::new();
-    for (member, errand) in errands.iter_mut().enumerate() {
-        if errand.answer.is_some() {
+    for (member, one) in pending.iter_mut().enumerate() {
+        if one.answer.is_some() {
             continue;
         }
-        let aside = errand.aside.take();
+        let aside = one.aside.take();
         let (line, aside) = match aside {
             Some(line) => (Ok(line), true),
-            None => (routes.line(&errand.request), false),
+            None => (routes.line(&one.request), false),
         };
         match line {
-            Err(error) => errand.answer = Some(Err(error)),
-            Ok(line) => batch(&mut batches, line, aside).add(member, errand),
+            Err(error) => one.answer = Some(Err(error)),
+            Ok(line) => batch(&mut batches, line, aside).add(member, one),
         }
     }
     for batch in &mut batches {
@@ -152,14 +151,14 @@ impl Batch {
         }
     }
 
-    fn add(&mut self, member: usize, errand: &mut Errand) {
+    fn add(&mut self, member: usize, one: &mut PendingRequest) {
         if self.aside {
             self.pipeline.cmd("ASKING");
         }
         self.members.push(member);
         self.places.push(self.pipeline.len());
-        self.counted |= matches!(errand.request, Request::Call(_));
-        self.pipeline.add_command(errand.command(&mut self.taught));
+        self.counted |= matches!(one.request, Request::Call(_));
+        self.pipeline.add_command(one.command(&mut self.taught));
     }
 
     /// Lets the server answer when so many replicas have what was written.
@@ -198,20 +197,20 @@ async fn send_all(routes: &Routes, mut batches: Vec<Batch>) -> Vec<Answered> {
 }
 
 /// Writes answers down. True if something is to be asked again after a pause.
-fn settle(routes: &Routes, errands: &mut [Errand], answered: Answered, last: bool) -> bool {
+fn settle(routes: &Routes, pending: &mut [PendingRequest], answered: Answered, last: bool) -> bool {
     let Answered { batch, sent_at, answers } = answered;
     let mut answers = match answers {
         Ok(answers) => answers,
-        Err(error) => return give_up(routes, errands, &batch, &error, last),
+        Err(error) => return give_up(routes, pending, &batch, &error, last),
     };
     let acknowledged = batch.counted.then(|| answers.pop().map_or(0, |count| number(&count)));
     let mut rest = false;
     for (&member, &place) in batch.members.iter().zip(&batch.places) {
-        let errand = &mut errands[member];
+        let one = &mut pending[member];
         let value = std::mem::replace(&mut answers[place], Value::Nil);
         match value.extract_error() {
-            Ok(value) => errand.answer = Some(Ok(Reply { value, sent_at, acknowledged })),
-            Err(cause) => rest |= errand.again(routes, &batch, &cause, last),
+            Ok(value) => one.answer = Some(Ok(Reply { value, sent_at, acknowledged })),
+            Err(cause) => rest |= one.again(routes, &batch, &cause, last),
         }
     }
     rest
@@ -221,19 +220,19 @@ fn settle(routes: &Routes, errands: &mut [Errand], answered: Answered, last: boo
 /// another server may come to serve it.
 fn give_up(
     routes: &Routes,
-    errands: &mut [Errand],
+    pending: &mut [PendingRequest],
     batch: &Batch,
     error: &Error,
     last: bool,
 ) -> bool {
     let again = routes.lost() && error.outcome() == Outcome::NotApplied && !last;
     for &member in batch.members.iter().filter(|_| !again) {
-        errands[member].answer = Some(Err(error.clone()));
+        pending[member].answer = Some(Err(error.clone()));
     }
     again
 }
 
-impl Errand {
+impl PendingRequest {
     /// After a refusal: the answer, or another turn. True if after a pause.
     fn again(&mut self, routes: &Routes, batch: &Batch, cause: &RedisError, last: bool) -> bool {
         if fault::code(cause) == Some("NOSCRIPT") && !self.told {
@@ -241,9 +240,9 @@ impl Errand {
             return false;
         }
         match routes.refused(&batch.line, cause) {
-            Turn::Again if !last => {}
-            Turn::Aside(line) if !last => self.aside = Some(line),
-            Turn::Later if !last => return true,
+            Redirect::Again if !last => {}
+            Redirect::Aside(line) if !last => self.aside = Some(line),
+            Redirect::Later if !last => return true,
             _ => self.answer = Some(Err(fault::refused(cause))),
         }
         false

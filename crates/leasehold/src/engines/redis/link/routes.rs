@@ -6,21 +6,21 @@ use std::time::Duration;
 use redis::{Arg, RedisError};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::super::address::{Address, Place};
+use super::super::address::{Address, Topology};
 use super::super::settings::Settings;
 use super::cluster::Cluster;
 use super::line::Line;
-use super::listener::{Kind, Listener};
+use super::listener::{ChannelKind, Listener};
 use super::round::Request;
 use super::ways::Way;
-use super::wire::Terms;
+use super::wire::ConnectionTerms;
 use super::{Push, fault, ways};
 use crate::clock::Clock;
-use crate::engines::health::{Health, Report};
+use crate::engines::kit::health::{Health, Report};
 use crate::error::Result;
 
 /// What to do after a refusal, which had no effect.
-pub(super) enum Turn {
+pub(super) enum Redirect {
     /// Nothing: it is the answer.
     Over,
     /// Ask again, by the new map.
@@ -36,7 +36,7 @@ pub(super) enum Turn {
 pub(super) struct Routes(Arc<Inner>);
 
 struct Inner {
-    terms: Arc<Terms>,
+    terms: Arc<ConnectionTerms>,
     replicas: Option<u64>,
     shape: Shape,
 }
@@ -58,7 +58,7 @@ impl Routes {
     ) -> Result<Self> {
         let terms = Arc::new(ways::terms(settings, clock)?);
         let shape = match &settings.place {
-            Place::Cluster(seeds) => {
+            Topology::Cluster(seeds) => {
                 let seeds = seeds.clone();
                 Shape::Cluster(Cluster::open(seeds, &terms, health, pushes).await?)
             }
@@ -95,7 +95,7 @@ impl Routes {
     }
 
     /// A server has refused a request.
-    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Turn {
+    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Redirect {
         match &self.0.shape {
             Shape::Cluster(cluster) => cluster.refused(line, cause),
             Shape::One { commands, listener } => {
@@ -103,7 +103,7 @@ impl Routes {
                     commands.condemn();
                     listener.line().doubt();
                 }
-                Turn::Over
+                Redirect::Over
             }
         }
     }
@@ -159,26 +159,31 @@ impl Routes {
 
 async fn open_one(
     way: Way,
-    terms: &Arc<Terms>,
+    terms: &Arc<ConnectionTerms>,
     health: &Arc<Health>,
     pushes: UnboundedSender<Push>,
 ) -> Result<Shape> {
     let report = Report::new(health);
     let commands = command_line(way.clone(), terms, Box::new(move |up| report.set(up)));
     commands.wire(terms.connect).await?;
-    let listener = Listener::start(way, Arc::clone(terms), Kind::Plain, pushes, Box::new(|| ()));
+    let listener =
+        Listener::start(way, Arc::clone(terms), ChannelKind::Plain, pushes, Box::new(|| ()));
     listener.line().wire(terms.connect).await?;
     Ok(Shape::One { commands, listener })
 }
 
 /// A line for commands.
-pub(super) fn command_line(way: Way, terms: &Arc<Terms>, tell: super::line::Tell) -> Line {
-    let (pulse, with) = (way.pulse(), Arc::clone(terms));
+pub(super) fn command_line(
+    way: Way,
+    terms: &Arc<ConnectionTerms>,
+    tell: super::line::Tell,
+) -> Line {
+    let (probe, with) = (way.probe(), Arc::clone(terms));
     let dial = move || {
         let (way, terms) = (way.clone(), Arc::clone(&with));
         Box::pin(async move { way.dial(&terms, None).await }) as _
     };
-    Line::start(Arc::clone(terms), pulse, Box::new(dial), tell)
+    Line::start(Arc::clone(terms), probe, Box::new(dial), tell)
 }
 
 impl Request {

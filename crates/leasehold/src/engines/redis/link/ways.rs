@@ -6,13 +6,13 @@ use std::sync::Arc;
 use redis::Value;
 use tokio::task::JoinSet;
 
-use super::super::address::{Address, Place};
+use super::super::address::{Address, Topology};
 use super::super::settings::Settings;
 use super::fault;
-use super::line::Pulse;
-use super::wire::{Ear, Terms, Wire};
+use super::line::Probe;
+use super::wire::{ConnectionTerms, Ear, Wire};
 use crate::clock::Clock;
-use crate::engines::tls;
+use crate::engines::kit::tls;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 
@@ -26,19 +26,19 @@ pub(super) enum Way {
     Sentinels {
         sentinels: Vec<Address>,
         service: String,
-        terms: Arc<Terms>,
+        terms: Arc<ConnectionTerms>,
     },
 }
 
 impl Way {
-    pub(super) fn new(place: &Place, settings: &Settings, terms: &Terms) -> Self {
+    pub(super) fn new(place: &Topology, settings: &Settings, terms: &ConnectionTerms) -> Self {
         match place {
-            Place::One(address) => Self::Fixed(address.clone()),
-            Place::Listed(all) | Place::Cluster(all) => Self::Listed(all.clone()),
-            Place::Sentinels(all, service) => Self::Sentinels {
+            Topology::One(address) => Self::Fixed(address.clone()),
+            Topology::Listed(all) | Topology::Cluster(all) => Self::Listed(all.clone()),
+            Topology::Sentinels(all, service) => Self::Sentinels {
                 sentinels: all.clone(),
                 service: service.clone(),
-                terms: Arc::new(Terms {
+                terms: Arc::new(ConnectionTerms {
                     login: settings.sentinel_login.clone(),
                     database: 0,
                     // A dead sentinel must not hold up the living.
@@ -50,15 +50,15 @@ impl Way {
     }
 
     /// What shows that a connection still leads to the primary.
-    pub(super) const fn pulse(&self) -> fn() -> Pulse {
+    pub(super) const fn probe(&self) -> fn() -> Probe {
         match self {
-            Self::Fixed(_) => Pulse::alive,
-            Self::Listed(_) | Self::Sentinels { .. } => primary_pulse,
+            Self::Fixed(_) => Probe::alive,
+            Self::Listed(_) | Self::Sentinels { .. } => primary_probe,
         }
     }
 
     /// A connection to the primary.
-    pub(super) async fn dial(&self, terms: &Terms, ear: Option<Ear>) -> Result<Wire> {
+    pub(super) async fn dial(&self, terms: &ConnectionTerms, ear: Option<Ear>) -> Result<Wire> {
         match self {
             Self::Fixed(address) => Wire::open(address, terms, ear).await,
             Self::Listed(all) => first_primary(all, terms, ear).await,
@@ -71,8 +71,8 @@ impl Way {
 }
 
 /// What all connections of a deployment have in common.
-pub(super) fn terms(settings: &Settings, clock: Clock) -> Result<Terms> {
-    Ok(Terms {
+pub(super) fn terms(settings: &Settings, clock: Clock) -> Result<ConnectionTerms> {
+    Ok(ConnectionTerms {
         login: settings.login.clone(),
         database: settings.database,
         tls: settings.tls.as_ref().map(tls::config).transpose()?,
@@ -82,8 +82,8 @@ pub(super) fn terms(settings: &Settings, clock: Clock) -> Result<Terms> {
     })
 }
 
-fn primary_pulse() -> Pulse {
-    Pulse { command: redis::cmd("ROLE"), is_fine: is_primary }
+fn primary_probe() -> Probe {
+    Probe { command: redis::cmd("ROLE"), is_fine: is_primary }
 }
 
 /// Says no only to a server that says no: an ACL may forbid the question.
@@ -98,7 +98,12 @@ fn is_primary(role: &Value) -> bool {
 
 /// A connection to a server that is the primary. One that sentinels have named
 /// need not say so itself, if an ACL forbids the question.
-async fn primary(address: Address, terms: Terms, ear: Option<Ear>, named: bool) -> Result<Wire> {
+async fn primary(
+    address: Address,
+    terms: ConnectionTerms,
+    ear: Option<Ear>,
+    named: bool,
+) -> Result<Wire> {
     let wire = Wire::open(&address, &terms, ear).await?;
     let mut pipeline = redis::Pipeline::with_capacity(1);
     pipeline.cmd("ROLE");
@@ -116,7 +121,7 @@ async fn primary(address: Address, terms: Terms, ear: Option<Ear>, named: bool) 
 }
 
 /// Asks all at once, so that a dead one holds up nobody.
-async fn first_primary(all: &[Address], terms: &Terms, ear: Option<Ear>) -> Result<Wire> {
+async fn first_primary(all: &[Address], terms: &ConnectionTerms, ear: Option<Ear>) -> Result<Wire> {
     let mut asked = JoinSet::new();
     for address in all {
         let primary = primary(address.clone(), terms.clone(), ear.clone(), false);
@@ -139,7 +144,7 @@ fn worse(one: Error, other: Error) -> Error {
 
 /// Where most sentinels see the primary. One that was cut off from the others
 /// may still name the old one.
-async fn ask_sentinels(all: &[Address], service: &str, terms: &Terms) -> Result<Address> {
+async fn ask_sentinels(all: &[Address], service: &str, terms: &ConnectionTerms) -> Result<Address> {
     let mut asked = JoinSet::new();
     for sentinel in all {
         let asking = ask_sentinel(sentinel.clone(), service.to_owned(), terms.clone());
@@ -164,7 +169,11 @@ async fn ask_sentinels(all: &[Address], service: &str, terms: &Terms) -> Result<
     most.map(|(address, _)| address).ok_or(worst)
 }
 
-async fn ask_sentinel(sentinel: Address, service: String, terms: Terms) -> Result<Address> {
+async fn ask_sentinel(
+    sentinel: Address,
+    service: String,
+    terms: ConnectionTerms,
+) -> Result<Address> {
     let wire = Wire::open(&sentinel, &terms, None).await?;
     let command = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&service).to_owned();
     let answer = wire.ask(command).await?;

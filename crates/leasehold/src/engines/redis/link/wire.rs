@@ -17,7 +17,8 @@ use tokio::task::AbortHandle;
 use super::super::address::{Address, Login};
 use super::fault;
 use crate::clock::Clock;
-use crate::engines::tls;
+use crate::engines::kit::timeout::timeout;
+use crate::engines::kit::tls;
 use crate::error::Result;
 use crate::home::Handle;
 #[cfg(leasehold_sim)]
@@ -28,7 +29,7 @@ pub(super) type Ear = Arc<dyn Fn(PushInfo) + Send + Sync>;
 
 /// What every connection of a deployment has in common.
 #[derive(Clone)]
-pub(super) struct Terms {
+pub(super) struct ConnectionTerms {
     pub(super) login: Login,
     pub(super) database: i64,
     pub(super) tls: Option<Arc<ClientConfig>>,
@@ -53,9 +54,13 @@ struct Inner {
 
 impl Wire {
     /// Connects and introduces us.
-    pub(super) async fn open(address: &Address, terms: &Terms, ear: Option<Ear>) -> Result<Self> {
+    pub(super) async fn open(
+        address: &Address,
+        terms: &ConnectionTerms,
+        ear: Option<Ear>,
+    ) -> Result<Self> {
         let work = connect(address, terms, ear);
-        let made = within(&terms.clock, terms.connect, work).await;
+        let made = timeout(&terms.clock, terms.connect, work).await;
         let made = made.unwrap_or_else(|| Err(io::Error::from(io::ErrorKind::TimedOut).into()));
         made.map_err(|cause| fault::unreachable(&cause).with("server", address))
     }
@@ -127,20 +132,11 @@ impl Drop for Inner {
     }
 }
 
-/// What `future` gives, unless `span` passes first.
-pub(super) async fn within<T>(
-    clock: &Clock,
-    span: Duration,
-    future: impl Future<Output = T>,
-) -> Option<T> {
-    tokio::select! {
-        biased;
-        value = future => Some(value),
-        () = clock.sleep_until(clock.now().after(span)) => None,
-    }
-}
-
-async fn connect(address: &Address, terms: &Terms, ear: Option<Ear>) -> redis::RedisResult<Wire> {
+async fn connect(
+    address: &Address,
+    terms: &ConnectionTerms,
+    ear: Option<Ear>,
+) -> redis::RedisResult<Wire> {
     match (address, &terms.tls) {
         (Address::Unix(path), _) => {
             introduce(UnixStream::connect(path).await?, address, terms, ear).await
@@ -165,7 +161,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
 async fn introduce<S>(
     stream: S,
     address: &Address,
-    terms: &Terms,
+    terms: &ConnectionTerms,
     ear: Option<Ear>,
 ) -> redis::RedisResult<Wire>
 where
@@ -193,7 +189,7 @@ where
     Ok(wire)
 }
 
-fn config(terms: &Terms, ear: Option<Ear>) -> AsyncConnectionConfig {
+fn config(terms: &ConnectionTerms, ear: Option<Ear>) -> AsyncConnectionConfig {
     let config = AsyncConnectionConfig::new().set_response_timeout(Some(terms.timeout));
     match ear {
         None => config,
@@ -204,7 +200,7 @@ fn config(terms: &Terms, ear: Option<Ear>) -> AsyncConnectionConfig {
     }
 }
 
-fn introduction(terms: &Terms) -> RedisConnectionInfo {
+fn introduction(terms: &ConnectionTerms) -> RedisConnectionInfo {
     let mut info = RedisConnectionInfo::default()
         .set_db(terms.database)
         .set_protocol(ProtocolVersion::RESP3)

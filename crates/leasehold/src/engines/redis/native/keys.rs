@@ -16,7 +16,7 @@ const SHARDS: u8 = 64;
 /// What all keys of an engine begin with, and over how many slots they are
 /// spread.
 #[derive(Clone, Debug)]
-pub(super) struct Ground {
+pub(super) struct KeySpace {
     prefix: Arc<str>,
     database: i64,
     spread: bool,
@@ -27,7 +27,7 @@ pub(super) struct Ground {
 /// Of how many namespaces the shards are remembered.
 const KNOWN: usize = 64;
 
-impl Ground {
+impl KeySpace {
     pub(super) fn new(prefix: &str, database: i64, spread: bool) -> Self {
         Self { prefix: prefix.into(), database, spread, known: Arc::default() }
     }
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn braces_in_a_name_do_not_steer_its_slot() {
         let name = Name::new(&Namespace::default(), "a{b}c").unwrap();
-        let shard = Ground::new("leasehold:", 0, false).shard(&name);
+        let shard = KeySpace::new("leasehold:", 0, false).shard(&name);
         let key = String::from_utf8(shard.summary(name.as_str()).to_vec()).unwrap();
         assert_eq!(key, "leasehold:{default}:name:a{b}c");
         assert_eq!(&key[shard.prefix()..], "a{b}c");
@@ -185,22 +185,22 @@ mod tests {
 
     #[test]
     fn every_namespace_has_its_own_shards_however_many_there_are() {
-        let ground = Ground::new("leasehold:", 0, false);
+        let key_space = KeySpace::new("leasehold:", 0, false);
         for n in (0..2 * KNOWN).chain(0..2) {
             let name = Name::new(&Namespace::new(format!("s{n}")).unwrap(), "a").unwrap();
-            let key = ground.shard(&name).counter().to_vec();
+            let key = key_space.shard(&name).counter().to_vec();
             assert_eq!(key, format!("leasehold:{{s{n}}}:fence").into_bytes());
-            assert!(ground.known.lock().unwrap().len() <= KNOWN);
+            assert!(key_space.known.lock().unwrap().len() <= KNOWN);
         }
     }
 
     #[test]
     fn names_are_spread_over_all_shards() {
         let space = Namespace::default();
-        let ground = Ground::new("leasehold:", 0, true);
-        let shard = |n: u32| ground.shard(&Name::new(&space, format!("order/{n}")).unwrap());
+        let key_space = KeySpace::new("leasehold:", 0, true);
+        let shard = |n: u32| key_space.shard(&Name::new(&space, format!("order/{n}")).unwrap());
         let used: std::collections::HashSet<_> = (0..2000).map(shard).collect();
         assert_eq!(used.len(), usize::from(SHARDS));
-        assert_eq!(ground.shards(&space).len(), usize::from(SHARDS));
+        assert_eq!(key_space.shards(&space).len(), usize::from(SHARDS));
     }
 }

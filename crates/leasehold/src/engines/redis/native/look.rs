@@ -46,7 +46,7 @@ async fn names(
     page: &Page,
 ) -> Result<(Vec<Name>, bool)> {
     let mut found = Vec::new();
-    for shard in engine.ground.shards(space) {
+    for shard in engine.key_space.shards(space) {
         let value = engine.link.command(range(&shard, prefix, page)).await?;
         for text in texts(value)? {
             found.push(Name::new(space, text)?);

@@ -1,19 +1,19 @@
 //! The native layout: every mode, queue, direct hand-over, fence.
 //!
-//! A [`courier`] takes the verbs to one script, which keeps to the rules of the
+//! A [`batcher`] takes the verbs to one script, which keeps to the rules of the
 //! pure core; grants come back on a channel of the client's own.
 
-mod bells;
+mod batcher;
 mod channels;
-mod courier;
 mod keys;
 mod look;
 mod pack;
 mod records;
-mod sheet;
+mod stored_record;
 #[cfg(test)]
 mod tests;
 mod verb;
+mod waiters;
 mod watching;
 
 use std::sync::{Arc, Weak};
@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use self::bells::Bells;
+use self::batcher::{Batcher, OpKeys, Orphans, ScriptChoice};
 use self::channels::Channels;
-use self::courier::{Courier, Desk, Keys, Orphans};
-use self::keys::{Ground, Shard};
-use self::verb::{Answered, News};
+use self::keys::{KeySpace, Shard};
+use self::verb::{PushedNews, TimedAnswer};
+use self::waiters::Waiters;
 use self::watching::Watchers;
 use super::checkup::Checkup;
 use super::link::{Link, Push};
@@ -57,9 +57,9 @@ struct Native(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     link: Link,
-    ground: Ground,
-    courier: Courier,
-    bells: Bells,
+    key_space: KeySpace,
+    batcher: Batcher,
+    waiters: Waiters,
     waits: Waits,
     watchers: Watchers,
     channels: Arc<Channels>,
@@ -85,10 +85,10 @@ pub(super) async fn open(
 
     let (orphans, lost) = unbounded_channel();
     let native = Native(Arc::new(Inner {
-        ground: Ground::new(prefix, settings.database, link.is_cluster()),
-        courier: Courier::start(link.clone(), orphans),
+        key_space: KeySpace::new(prefix, settings.database, link.is_cluster()),
+        batcher: Batcher::start(link.clone(), orphans),
         watchers: Watchers::default(),
-        bells: Bells::default(),
+        waiters: Waiters::default(),
         waits: Waits::default(),
         channels: Arc::new(Channels::new(link.clone(), clock.clone())),
         home: Handle::current(),
@@ -124,14 +124,14 @@ fn promises(link: &Link, wake: WakeBy) -> Profile {
     profile
 }
 
-/// Rings the bells, as long as the engine lives.
+/// Rings the waiters, as long as the engine lives.
 async fn listen(engine: Weak<Inner>, mut pushes: UnboundedReceiver<Push>) {
     while let Some(push) = pushes.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         match push {
             Push::Message { channel, payload } => engine.hear(&channel, &payload),
             Push::Gap => {
-                engine.bells.ring_all();
+                engine.waiters.ring_all();
                 engine.watchers.resync();
             }
         }
@@ -157,10 +157,10 @@ impl Inner {
             return;
         }
         match verb::news(payload) {
-            Ok(News::Granted { id, fence, predecessor }) => {
-                self.bells.ring(id, fence, predecessor);
+            Ok(PushedNews::Granted { id, fence, predecessor }) => {
+                self.waiters.ring(id, fence, predecessor);
             }
-            Ok(News::Evicted { id, actor, reason }) => {
+            Ok(PushedNews::Evicted { id, actor, reason }) => {
                 let lost = Event::TicketLost(id, Loss::Evicted { actor, reason });
                 self.link.bus().publish(&lost);
             }
@@ -169,7 +169,7 @@ impl Inner {
     }
 
     fn shard(&self, name: &Name) -> Shard {
-        self.ground.shard(name)
+        self.key_space.shard(name)
     }
 
     /// One verb on the lease of a name.
@@ -177,13 +177,13 @@ impl Inner {
         &self,
         name: &Name,
         verb: Vec<u8>,
-    ) -> impl Future<Output = Result<Answered>> + Send + use<> {
-        self.courier.carry(Desk::Leases, self.shard(name), Keys::of_lease(name), verb)
+    ) -> impl Future<Output = Result<TimedAnswer>> + Send + use<> {
+        self.batcher.carry(ScriptChoice::Leases, self.shard(name), OpKeys::of_lease(name), verb)
     }
 
     /// Listens before the first claim that could be told of anything.
     async fn channel(&self, shard: &Shard) -> Result<Vec<u8>> {
-        let channel = self.ground.channel(shard, &self.client);
+        let channel = self.key_space.channel(shard, &self.client);
         if self.channels.is_heard(&channel) {
             return Ok(channel);
         }
@@ -205,18 +205,18 @@ impl Inner {
         self.channels.listen(channel).await
     }
 
-    async fn claim(&self, claim: &Claim) -> Result<Answered> {
+    async fn claim(&self, claim: &Claim) -> Result<TimedAnswer> {
         let name = &claim.ticket.name;
         let shard = self.shard(name);
         let channel = self.channel(&shard).await?;
         let spins = self.wake == WakeBy::Spin;
         if matches!(claim.stance, Stance::Wait { .. }) && !spins {
-            self.bells.hang(claim.ticket.id);
+            self.waiters.hang(claim.ticket.id);
         }
         let verb = verb::acquire(claim, &channel, spins);
         let record = claim.wants.record().then(|| name.clone());
-        let keys = Keys { record, ..Keys::of_lease(name) };
-        self.courier.carry(Desk::Leases, shard, keys, verb).await
+        let keys = OpKeys { record, ..OpKeys::of_lease(name) };
+        self.batcher.carry(ScriptChoice::Leases, shard, keys, verb).await
     }
 
     async fn acquire(&self, mut claim: Claim) -> Result<Verdict> {
@@ -226,7 +226,7 @@ impl Inner {
             && let Some(packed) = answered.found()?
         {
             self.forget(id);
-            if let Some(record) = self.living(&name, sheet::stored(&packed)?).await? {
+            if let Some(record) = self.living(&name, stored_record::stored(&packed)?).await? {
                 return Ok(Verdict::Busy(Busy::found(record)));
             }
             // It has outlived its lease, and is gone now.
@@ -243,7 +243,7 @@ impl Inner {
             }
             Ok(Verdict::Busy(Busy { place: Some(place), recheck_in, .. })) => {
                 place.floor = answered.floor()?;
-                self.bells.raise(id, place.floor);
+                self.waiters.raise(id, place.floor);
                 *recheck_in = recheck_in.map(|recheck_in| recheck_in.min(LOOK));
             }
             Ok(Verdict::Granted(grant)) => {
@@ -257,19 +257,19 @@ impl Inner {
     }
 
     fn forget(&self, id: crate::claim::LeaseId) {
-        self.bells.take_down(id);
+        self.waiters.take_down(id);
         self.waits.over(id);
     }
 
     async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {
-        let Some(rings) = self.bells.rings(ticket.id) else {
+        let Some(rings) = self.waiters.rings(ticket.id) else {
             self.clock.sleep_until(until).await;
             return Wake::Look;
         };
         tokio::select! {
             biased;
             () = rings.notified() => {
-                let wake = self.bells.wake(ticket.id);
+                let wake = self.waiters.wake(ticket.id);
                 // Who wants to know how many replicas have its grant has to ask.
                 if self.link.counts_replicas() { Wake::Look } else { wake }
             }
@@ -283,7 +283,7 @@ impl Inner {
         }
         let home = |refresh: &Refresh| {
             let shard = self.shard(&refresh.ticket.name);
-            self.channels.is_heard(&self.ground.channel(&shard, &self.client));
+            self.channels.is_heard(&self.key_space.channel(&shard, &self.client));
             self.link.home(shard.slot())
         };
         let renew = |part| Arc::clone(&self).renew_all(part);
@@ -304,14 +304,14 @@ impl Inner {
         renewals
     }
 
-    fn renewed(&self, refresh: &Refresh, answered: &Answered) -> Result<Renewal> {
+    fn renewed(&self, refresh: &Refresh, answered: &TimedAnswer) -> Result<Renewal> {
         if let Some(loss) = answered.evicted() {
             self.link.bus().publish(&Event::TicketLost(refresh.ticket.id, loss));
         }
         let mut renewal = answered.answer()?.into_renewal(answered.sent_at);
         if let Renewal::Queued(place) = &mut renewal {
             place.floor = answered.floor()?;
-            self.bells.raise(refresh.ticket.id, place.floor);
+            self.waiters.raise(refresh.ticket.id, place.floor);
         }
         Ok(renewal)
     }
@@ -320,7 +320,7 @@ impl Inner {
         let shard = self.shard(&ticket.name);
         let keys = self.keys_to_end(&shard, &ticket, &ending)?;
         let verb = verb::release(ticket.id, &ending);
-        let released = self.courier.carry(Desk::Leases, shard, keys, verb).await;
+        let released = self.batcher.carry(ScriptChoice::Leases, shard, keys, verb).await;
         self.forget(ticket.id);
         released?.answer()?.into_released()
     }

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::courier::{Desk, Keys};
+use super::batcher::{OpKeys, ScriptChoice};
 use super::look::texts;
 use super::pack::garbled;
-use super::sheet::{self, Answer, Sheet};
-use super::verb::{self, Answered, Said, millis};
+use super::stored_record::{self, RecordAnswer, StoredRecord};
+use super::verb::{self, ScriptAnswer, TimedAnswer, millis};
 use super::watching::Watching;
 use super::{Inner, Native, Shard};
 use crate::claim::{Ending, LeaseId, Record, Store, Ticket};
@@ -29,69 +29,76 @@ const UNTOLD: Duration = Duration::from_secs(60);
 const STRIDE: usize = 100;
 
 impl Inner {
-    async fn file(&self, name: &Name, verb: Vec<u8>) -> Result<Answer> {
-        let keys = Keys::of_record(name);
-        let answered = self.courier.carry(Desk::Records, self.shard(name), keys, verb).await?;
-        sheet::answer(answered.said.packed()?)
+    async fn file(&self, name: &Name, verb: Vec<u8>) -> Result<RecordAnswer> {
+        let keys = OpKeys::of_record(name);
+        let answered =
+            self.batcher.carry(ScriptChoice::Records, self.shard(name), keys, verb).await?;
+        stored_record::answer(answered.said.packed()?)
     }
 
     /// What its key holds: that takes no script.
-    async fn read(&self, name: &Name) -> Result<Option<Sheet>> {
-        let (shard, keys) = (self.shard(name), Keys::of_record(name));
-        match self.courier.carry(Desk::Reading, shard, keys, Vec::new()).await?.said {
-            Said::Nothing => Ok(None),
-            said => sheet::stored(said.packed()?).map(Some),
+    async fn read(&self, name: &Name) -> Result<Option<StoredRecord>> {
+        let (shard, keys) = (self.shard(name), OpKeys::of_record(name));
+        match self.batcher.carry(ScriptChoice::Reading, shard, keys, Vec::new()).await?.said {
+            ScriptAnswer::Nothing => Ok(None),
+            said => stored_record::stored(said.packed()?).map(Some),
         }
     }
 
     /// A record as it is now.
     pub(super) async fn record(&self, name: &Name) -> Result<Option<Record>> {
         match self.read(name).await? {
-            Some(sheet) => self.living(name, sheet).await,
+            Some(stored) => self.living(name, stored).await,
             None => Ok(None),
         }
     }
 
     /// What a claim has loaded along the way.
-    pub(super) async fn loaded(&self, name: &Name, answered: &Answered) -> Result<Option<Record>> {
+    pub(super) async fn loaded(
+        &self,
+        name: &Name,
+        answered: &TimedAnswer,
+    ) -> Result<Option<Record>> {
         match answered.loaded()? {
-            Some(packed) => self.living(name, sheet::stored(&packed)?).await,
+            Some(packed) => self.living(name, stored_record::stored(&packed)?).await,
             None => Ok(None),
         }
     }
 
     /// Nothing, if it has outlived its lease; then it goes.
-    pub(super) async fn living(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
-        match &sheet.lease {
-            None => Ok(Some(sheet.record)),
+    pub(super) async fn living(&self, name: &Name, stored: StoredRecord) -> Result<Option<Record>> {
+        match &stored.lease {
+            None => Ok(Some(stored.record)),
             // Rare, and it takes a lot of room in the future of a claim.
-            Some(_) => Box::pin(self.living_with_lease(name, sheet)).await,
+            Some(_) => Box::pin(self.living_with_lease(name, stored)).await,
         }
     }
 
-    async fn living_with_lease(&self, name: &Name, sheet: Sheet) -> Result<Option<Record>> {
-        if let Some((lease, id)) = &sheet.lease
+    async fn living_with_lease(&self, name: &Name, stored: StoredRecord) -> Result<Option<Record>> {
+        if let Some((lease, id)) = &stored.lease
             && self.left(lease, *id).await?.is_none()
         {
-            self.file(name, sheet::delete(name.as_str(), sheet.record.version)).await?;
+            self.file(name, stored_record::delete(name.as_str(), stored.record.version)).await?;
             return Ok(None);
         }
-        Ok(Some(sheet.record))
+        Ok(Some(stored.record))
     }
 
     /// Ends a record whose time or whose lease is over; one whose lease goes on
     /// is looked at again when that would end.
     pub(super) async fn end_if_due(&self, name: &Name) -> Result<()> {
         let verb = match self.read(name).await? {
-            None => sheet::delete(name.as_str(), 0),
-            Some(Sheet { record, lease: Some((lease, id)) }) => {
+            None => stored_record::delete(name.as_str(), 0),
+            Some(StoredRecord { record, lease: Some((lease, id)) }) => {
                 match self.left(&lease, id).await? {
-                    Some(left) => sheet::keep(name.as_str(), left),
-                    None => sheet::delete(name.as_str(), record.version),
+                    Some(left) => stored_record::keep(name.as_str(), left),
+                    None => stored_record::delete(name.as_str(), record.version),
                 }
             }
             // It was written anew, and not listed: nobody told when it ends.
-            Some(Sheet { lease: None, .. }) => sheet::keep(name.as_str(), millis(UNTOLD)),
+            Some(StoredRecord { lease: None, .. }) => {
+                stored_record::keep(name.as_str(), millis(UNTOLD))
+            }
         };
         self.file(name, verb).await.map(drop)
     }
@@ -110,10 +117,10 @@ impl Inner {
         };
         let mut looked = 0;
         for _ in 0..TRIES {
-            match self.file(&store.name, sheet::store(&store, looked, left)).await? {
-                Answer::Stored(version) => return Ok(Ok(version)),
-                Answer::Conflict(found) => return Ok(Err(found.map(|sheet| sheet.record))),
-                Answer::Look(sheet) => looked = self.looked(&store.name, sheet).await?,
+            match self.file(&store.name, stored_record::store(&store, looked, left)).await? {
+                RecordAnswer::Stored(version) => return Ok(Ok(version)),
+                RecordAnswer::Conflict(found) => return Ok(Err(found.map(|stored| stored.record))),
+                RecordAnswer::Look(stored) => looked = self.looked(&store.name, stored).await?,
                 _ => return Err(garbled()),
             }
         }
@@ -121,8 +128,8 @@ impl Inner {
     }
 
     /// The version, if its lease is alive. Otherwise it has gone.
-    async fn looked(&self, name: &Name, sheet: Sheet) -> Result<u64> {
-        Ok(self.living(name, sheet).await?.map_or(0, |record| record.version))
+    async fn looked(&self, name: &Name, stored: StoredRecord) -> Result<u64> {
+        Ok(self.living(name, stored).await?.map_or(0, |record| record.version))
     }
 
     async fn bind(&self, ticket: &Ticket, store: &Store) -> Result<u64> {
@@ -133,11 +140,13 @@ impl Inner {
     async fn add(&self, name: Name, amount: u64) -> Result<u64> {
         let mut looked = 0;
         for _ in 0..TRIES {
-            match self.file(&name, sheet::add(&name, amount, looked)).await? {
-                Answer::Sum(text) => return text.parse().map_err(|_| garbled()),
-                Answer::Look(sheet) => looked = self.looked(&name, sheet).await?,
-                Answer::NoNumber => return sum(&name, Some(&Record::new(Vec::new(), 0)), amount),
-                Answer::TooLarge(Some(found)) => {
+            match self.file(&name, stored_record::add(&name, amount, looked)).await? {
+                RecordAnswer::Sum(text) => return text.parse().map_err(|_| garbled()),
+                RecordAnswer::Look(stored) => looked = self.looked(&name, stored).await?,
+                RecordAnswer::NoNumber => {
+                    return sum(&name, Some(&Record::new(Vec::new(), 0)), amount);
+                }
+                RecordAnswer::TooLarge(Some(found)) => {
                     if let Some(sum) = self.add_here(&name, found, amount).await? {
                         return Ok(sum);
                     }
@@ -149,11 +158,11 @@ impl Inner {
     }
 
     /// Adds what the script cannot, if nobody else changes it.
-    async fn add_here(&self, name: &Name, found: Sheet, amount: u64) -> Result<Option<u64>> {
+    async fn add_here(&self, name: &Name, found: StoredRecord, amount: u64) -> Result<Option<u64>> {
         let sum = sum(name, Some(&found.record), amount)?;
-        let verb = sheet::put_sum(name, found.record.version, sum);
+        let verb = stored_record::put_sum(name, found.record.version, sum);
         let stored = self.file(name, verb).await?;
-        Ok(matches!(stored, Answer::Sum(_)).then_some(sum))
+        Ok(matches!(stored, RecordAnswer::Sum(_)).then_some(sum))
     }
 
     /// Where a lease is, and the record that its release stores.
@@ -162,8 +171,8 @@ impl Inner {
         shard: &Shard,
         ticket: &Ticket,
         ending: &Ending,
-    ) -> Result<Keys> {
-        let lease = Keys::of_lease(&ticket.name);
+    ) -> Result<OpKeys> {
+        let lease = OpKeys::of_lease(&ticket.name);
         let Some(store) = &ending.store else { return Ok(lease) };
         store.check_as_ending(ticket)?;
         if store.bound_to.is_some() || *shard != self.shard(&store.name) {
@@ -172,12 +181,12 @@ impl Inner {
             return Err(Error::new(ErrorKind::Unsupported, message).with("record", &store.name));
         }
         let (record, lists) = (Some(store.name.clone()), verb::filed(ending).is_none());
-        Ok(Keys { record, lists, ..lease })
+        Ok(OpKeys { record, lists, ..lease })
     }
 
     async fn list(&self, scope: Scope, page: Page) -> Result<RecordListing> {
         let mut names = Vec::new();
-        for shard in self.ground.shards(scope.namespace()) {
+        for shard in self.key_space.shards(scope.namespace()) {
             names.extend(self.names_in(&shard, &scope, &page).await?);
         }
         names.sort();

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use redis::{Commands, Connection};
 
-use super::courier::{STEP_ALONE, served};
-use super::keys::{Ground, Shard};
-use super::sheet;
-use super::verb::{self, Answered, News, Said};
+use super::batcher::{STEP_ALONE, served};
+use super::keys::{KeySpace, Shard};
+use super::stored_record;
+use super::verb::{self, PushedNews, ScriptAnswer, TimedAnswer};
 use crate::claim::{
     Claim, Ending, LeaseId, Mode, Owner, Predecessor, Record, Refresh, Stance, Store, Ticket, Wants,
 };
@@ -50,7 +50,7 @@ impl Pair {
             unlisted: false,
             fence: 0,
             millis: START,
-            shard: Ground::new("leasehold:", 0, false).shard(&name),
+            shard: KeySpace::new("leasehold:", 0, false).shard(&name),
             name,
             redis,
             script: redis::Script::new(&format!("{CLOCK}{STEP_ALONE}")),
@@ -112,12 +112,12 @@ impl Pair {
     }
 
     /// What the script answers to verbs of one name each, in one call.
-    fn call(&mut self, verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>) -> Vec<Said> {
+    fn call(&mut self, verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>) -> Vec<ScriptAnswer> {
         self.answers(verbs).into_iter().map(Result::unwrap).collect()
     }
 
     /// The same, where some may fail.
-    fn answers(&mut self, verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>) -> Vec<Result<Said>> {
+    fn answers(&mut self, verbs: Vec<(Name, Vec<Vec<u8>>, Vec<u8>)>) -> Vec<Result<ScriptAnswer>> {
         let _: () = self.redis.set("clock", self.millis * 1000).unwrap();
         let script = self.script.clone();
         let answers: Vec<redis::Value> =
@@ -145,7 +145,7 @@ impl Pair {
     }
 
     /// What the script answers. News are pushed to a list instead of published.
-    fn ask_script(&mut self, verb: Vec<u8>, more: Vec<Vec<u8>>) -> (Said, Vec<News>) {
+    fn ask_script(&mut self, verb: Vec<u8>, more: Vec<Vec<u8>>) -> (ScriptAnswer, Vec<PushedNews>) {
         let said = self.call(vec![(self.name.clone(), more, verb)]).remove(0);
         let told = self.heard("news");
         (said, told.iter().map(|news| verb::news(news).unwrap()).collect())
@@ -189,7 +189,7 @@ impl Pair {
     }
 
     /// Who waits is told of every number that was given out before.
-    fn same_floor(&self, expected: &Answer, said: Said, told: &str) -> Said {
+    fn same_floor(&self, expected: &Answer, said: ScriptAnswer, told: &str) -> ScriptAnswer {
         let waits = matches!(expected, Answer::Busy { .. } | Answer::Queued { .. });
         let answered = answered(said);
         assert_eq!(answered.floor().unwrap(), if waits { self.fence } else { 0 }, "{told}");
@@ -200,11 +200,12 @@ impl Pair {
     fn same_record(&mut self, change: Option<&RecordEvent>, told: &str) {
         let key = self.shard.record(self.name.as_str());
         let found: Option<Vec<u8>> = self.redis.get(key).unwrap();
-        let found = found.map(|packed| sheet::stored(&packed).unwrap().record);
+        let found = found.map(|packed| stored_record::stored(&packed).unwrap().record);
         assert_eq!(found, self.record, "{told}");
         let space = self.name.namespace().clone();
         let changes = self.heard("changes");
-        let heard: Vec<_> = changes.iter().map(|it| sheet::event(&space, it).unwrap()).collect();
+        let heard: Vec<_> =
+            changes.iter().map(|it| stored_record::event(&space, it).unwrap()).collect();
         assert_eq!(heard, Vec::from_iter(change.cloned()), "{told}");
         let listed: Vec<String> = self.redis.zrange(self.shard.records(), 0, -1).unwrap();
         if self.unlisted {
@@ -272,7 +273,7 @@ impl Pair {
         let (said, news) = self.ask_script(claim, more);
         same_news(effects, &news);
         let found = answered(said).found().unwrap().unwrap();
-        assert_eq!(Some(sheet::stored(&found).unwrap().record), self.record);
+        assert_eq!(Some(stored_record::stored(&found).unwrap().record), self.record);
         self.same_record(None, "found");
         self.same_status();
     }
@@ -318,13 +319,13 @@ impl Pair {
     }
 }
 
-const fn answered(said: Said) -> Answered {
-    Answered { said, sent_at: Moment::NEVER, acknowledged: None }
+const fn answered(said: ScriptAnswer) -> TimedAnswer {
+    TimedAnswer { said, sent_at: Moment::NEVER, acknowledged: None }
 }
 
-fn loaded(said: Said) -> Option<Record> {
+fn loaded(said: ScriptAnswer) -> Option<Record> {
     let packed = answered(said).loaded().unwrap();
-    packed.map(|packed| sheet::stored(&packed).unwrap().record)
+    packed.map(|packed| stored_record::stored(&packed).unwrap().record)
 }
 
 fn same_answer(expected: &Answer, found: &Answer, told: &str) {
@@ -353,19 +354,21 @@ fn same_end(expected: Predecessor, heard: Predecessor) -> bool {
     heard == expected || (expected, heard) == (Predecessor::Released, Predecessor::None)
 }
 
-fn same_news(effects: &[Effect], news: &[News]) {
+fn same_news(effects: &[Effect], news: &[PushedNews]) {
     let told = effects.iter().filter(|effect| !matches!(effect, Effect::Ended { .. }));
     assert_eq!(told.clone().count(), news.len(), "{effects:?}, {news:?}");
     for pair in told.zip(news) {
         match pair {
             (
                 Effect::HandedOver { id, fence, predecessor, .. },
-                News::Granted { id: to, fence: also, predecessor: heard },
+                PushedNews::Granted { id: to, fence: also, predecessor: heard },
             ) => {
                 assert_eq!((id, fence), (to, also));
                 assert!(same_end(*predecessor, *heard));
             }
-            (Effect::Evicted { id, .. }, News::Evicted { id: from, .. }) => assert_eq!(id, from),
+            (Effect::Evicted { id, .. }, PushedNews::Evicted { id: from, .. }) => {
+                assert_eq!(id, from)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -466,7 +469,7 @@ fn a_verb_that_fails_leaves_the_others_of_its_call_alone() {
     let verbs = names.map(|name| (name, Vec::new(), exclusive(&pair, 1)));
     let said = pair.answers(verbs.into());
     let fence = |at: usize| match said[at].as_ref().unwrap() {
-        Said::Plain(fence) => *fence,
+        ScriptAnswer::Plain(fence) => *fence,
         other => panic!("{other:?}"),
     };
     assert!(said[1].is_err());
@@ -597,7 +600,7 @@ fn a_claim_finds_what_a_release_of_the_same_call_has_stored() {
     assert!(matches!(pair.call(first)[0].answer(Duration::ZERO), Ok(Answer::Granted { .. })));
     let mut said = pair.call(then);
     let found = answered(said.remove(1)).found().unwrap().expect("it is there");
-    assert_eq!(sheet::stored(&found).unwrap().record.value, b"done");
+    assert_eq!(stored_record::stored(&found).unwrap().record.value, b"done");
 }
 
 #[test]

@@ -291,29 +291,31 @@ fn last(items: &mut Items) -> Result<Last> {
 
 /// What a client is told without having asked.
 #[derive(Debug)]
-pub(super) enum News {
+pub(super) enum PushedNews {
     /// A waiter holds the name now.
     Granted { id: LeaseId, fence: u64, predecessor: Predecessor },
     /// A lease was taken away.
     Evicted { id: LeaseId, actor: Arc<str>, reason: Arc<str> },
 }
 
-pub(super) fn news(packed: &[u8]) -> Result<News> {
+pub(super) fn news(packed: &[u8]) -> Result<PushedNews> {
     let mut items = Item::unpack(packed)?.array()?;
     let kind = items.number()?;
     let id = lease_id(items.bytes()?)?;
     Ok(match kind {
-        1 => {
-            News::Granted { id, fence: items.number()?, predecessor: predecessor(items.number()?)? }
-        }
-        2 => News::Evicted { id, actor: items.text()?.into(), reason: items.text()?.into() },
+        1 => PushedNews::Granted {
+            id,
+            fence: items.number()?,
+            predecessor: predecessor(items.number()?)?,
+        },
+        2 => PushedNews::Evicted { id, actor: items.text()?.into(), reason: items.text()?.into() },
         _ => return Err(garbled()),
     })
 }
 
 /// What a script says to one verb.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum ScriptAnswer {
     /// The fence of a grant, exactly as asked for; 0 for released.
     Plain(u64),
     Packed(Vec<u8>),
@@ -321,7 +323,7 @@ pub(super) enum Said {
     Nothing,
 }
 
-impl Said {
+impl ScriptAnswer {
     pub(super) fn packed(&self) -> Result<&[u8]> {
         match self {
             Self::Plain(_) | Self::Nothing => Err(garbled()),
@@ -344,14 +346,14 @@ impl Said {
 
 /// One verb's answer, with when its request left.
 #[derive(Debug)]
-pub(super) struct Answered {
-    pub(super) said: Said,
+pub(super) struct TimedAnswer {
+    pub(super) said: ScriptAnswer,
     pub(super) sent_at: Moment,
     /// How many replicas know of it, if that was asked for.
     pub(super) acknowledged: Option<u64>,
 }
 
-impl Answered {
+impl TimedAnswer {
     /// To a verb that asks for no time.
     pub(super) fn answer(&self) -> Result<Answer> {
         self.said.answer(Duration::ZERO)
@@ -360,7 +362,7 @@ impl Answered {
     /// To a claim or a renewal that waits: the largest fence that was not granted
     /// to the place it has now.
     pub(super) fn floor(&self) -> Result<u64> {
-        let Said::Packed(packed) = &self.said else { return Ok(0) };
+        let ScriptAnswer::Packed(packed) = &self.said else { return Ok(0) };
         let mut items = Item::unpack(packed)?.array()?;
         match items.number()? {
             2 => items.nth(3).map_or_else(|| Err(garbled()), Item::number),
@@ -379,14 +381,14 @@ impl Answered {
 
     /// The record that a claim has loaded, as it is packed.
     pub(super) fn loaded(&self) -> Result<Option<Vec<u8>>> {
-        let Said::Packed(packed) = &self.said else { return Ok(None) };
+        let ScriptAnswer::Packed(packed) = &self.said else { return Ok(None) };
         let mut items = Item::unpack(packed)?.array()?;
         items.nth(4).map_or(Ok(None), Item::maybe_bytes)
     }
 
     /// The record that a claim was answered with instead of a grant.
     pub(super) fn found(&self) -> Result<Option<Vec<u8>>> {
-        let Said::Packed(packed) = &self.said else { return Ok(None) };
+        let ScriptAnswer::Packed(packed) = &self.said else { return Ok(None) };
         let mut items = Item::unpack(packed)?.array()?;
         if items.number()? == 10 { items.bytes().map(Some) } else { Ok(None) }
     }

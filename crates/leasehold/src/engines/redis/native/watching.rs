@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::look::texts;
-use super::sheet;
+use super::stored_record;
 use super::{Inner, Shard};
 use crate::clock::{Moment, wall_micros};
 use crate::engine::{RecordEvent, RecordEvents, Scope};
-use crate::engines::feed::Feed;
+use crate::engines::kit::watch_queue::WatchQueue;
 use crate::engines::redis::link::Request;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -24,7 +24,7 @@ pub(super) struct Watchers(Mutex<Crowd>);
 
 #[derive(Debug, Default)]
 struct Crowd {
-    feeds: Vec<(Scope, Arc<Feed>)>,
+    queues: Vec<(Scope, Arc<WatchQueue>)>,
     /// Whose changes a channel tells.
     channels: HashMap<Vec<u8>, Namespace>,
 }
@@ -39,7 +39,7 @@ impl Watchers {
         let crowd = self.crowd();
         let Some(space) = crowd.channels.get(channel) else { return false };
         // What is no change is nobody's: anyone may publish.
-        if let Ok(event) = sheet::event(space, payload) {
+        if let Ok(event) = stored_record::event(space, payload) {
             crowd.tell(&event);
         }
         true
@@ -47,26 +47,26 @@ impl Watchers {
 
     /// Something may have been missed.
     pub(super) fn resync(&self) {
-        self.crowd().feeds.iter().for_each(|(_, feed)| feed.push(RecordEvent::Resync));
+        self.crowd().queues.iter().for_each(|(_, queue)| queue.push(RecordEvent::Resync));
     }
 
     pub(super) fn close(&self) {
-        self.crowd().feeds.drain(..).for_each(|(_, feed)| feed.close());
+        self.crowd().queues.drain(..).for_each(|(_, queue)| queue.close());
     }
 
-    fn add(&self, scope: Scope, channels: Vec<Vec<u8>>) -> Arc<Feed> {
-        let feed = Arc::new(Feed::default());
+    fn add(&self, scope: Scope, channels: Vec<Vec<u8>>) -> Arc<WatchQueue> {
+        let queue = Arc::new(WatchQueue::default());
         let mut crowd = self.crowd();
         let space = scope.namespace().clone();
         crowd.channels.extend(channels.into_iter().map(|channel| (channel, space.clone())));
-        crowd.feeds.push((scope, Arc::clone(&feed)));
-        feed
+        crowd.queues.push((scope, Arc::clone(&queue)));
+        queue
     }
 
-    fn remove(&self, feed: &Arc<Feed>, space: &Namespace) {
+    fn remove(&self, queue: &Arc<WatchQueue>, space: &Namespace) {
         let mut crowd = self.crowd();
-        crowd.feeds.retain(|(_, other)| !Arc::ptr_eq(other, feed));
-        if crowd.feeds.iter().all(|(scope, _)| scope.namespace() != space) {
+        crowd.queues.retain(|(_, other)| !Arc::ptr_eq(other, queue));
+        if crowd.queues.iter().all(|(scope, _)| scope.namespace() != space) {
             crowd.channels.retain(|_, other| other != space);
         }
     }
@@ -75,19 +75,19 @@ impl Watchers {
 impl Crowd {
     fn tell(&self, event: &RecordEvent) {
         let (RecordEvent::Stored(name, _) | RecordEvent::Deleted(name)) = event else { return };
-        let hearers = self.feeds.iter().filter(|(scope, _)| scope.covers(name));
-        hearers.for_each(|(_, feed)| feed.push(event.clone()));
+        let hearers = self.queues.iter().filter(|(scope, _)| scope.covers(name));
+        hearers.for_each(|(_, queue)| queue.push(event.clone()));
     }
 }
 
 /// The channels that one watcher needs, until it goes.
 #[derive(Debug)]
-struct Stay {
+struct Subscription {
     engine: Arc<Inner>,
     channels: Vec<Vec<u8>>,
 }
 
-impl Stay {
+impl Subscription {
     async fn on(engine: &Arc<Inner>, channels: &[Vec<u8>]) -> Result<Self> {
         let mut stay = Self { engine: Arc::clone(engine), channels: Vec::new() };
         for channel in channels {
@@ -98,7 +98,7 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for Subscription {
     fn drop(&mut self) {
         let (engine, channels) = (Arc::clone(&self.engine), std::mem::take(&mut self.channels));
         self.engine.home.spawn(async move {
@@ -113,8 +113,8 @@ impl Drop for Stay {
 #[derive(Debug)]
 pub(super) struct Watching {
     engine: Arc<Inner>,
-    _stay: Stay,
-    feed: Arc<Feed>,
+    _stay: Subscription,
+    queue: Arc<WatchQueue>,
     shards: Vec<Shard>,
     space: Namespace,
     look_at: Moment,
@@ -123,24 +123,24 @@ pub(super) struct Watching {
 impl Watching {
     pub(super) async fn start(engine: Arc<Inner>, scope: Scope) -> Result<Self> {
         let space = scope.namespace().clone();
-        let shards = engine.ground.shards(&space);
+        let shards = engine.key_space.shards(&space);
         let channels: Vec<_> = shards.iter().map(Shard::changes).collect();
-        let stay = Stay::on(&engine, &channels).await?;
+        let stay = Subscription::on(&engine, &channels).await?;
         // What ended before is not news to this watcher.
         look(&engine, &shards, &space).await?;
-        let feed = engine.watchers.add(scope, channels);
+        let queue = engine.watchers.add(scope, channels);
         let look_at = engine.clock.now().after(LOOK);
-        Ok(Self { engine, _stay: stay, feed, shards, space, look_at })
+        Ok(Self { engine, _stay: stay, queue, shards, space, look_at })
     }
 
     async fn wait(&mut self) -> Option<RecordEvent> {
         loop {
-            if let Some(next) = self.feed.pop() {
+            if let Some(next) = self.queue.pop() {
                 return next;
             }
             tokio::select! {
                 biased;
-                () = self.feed.news() => {}
+                () = self.queue.news() => {}
                 () = self.engine.clock.sleep_until(self.look_at) => {
                     self.look_at = self.engine.clock.now().after(LOOK);
                     // The next look may succeed.
@@ -155,7 +155,7 @@ impl Watching {
 /// server that is away keeps nobody from looking at the others.
 async fn look(engine: &Inner, shards: &[Shard], space: &Namespace) -> Result<()> {
     // Only a hint: what is due is decided by the server.
-    let due = |shard: &Shard| sheet::due(shard.lapses().to_vec(), wall_micros() / 1000);
+    let due = |shard: &Shard| stored_record::due(shard.lapses().to_vec(), wall_micros() / 1000);
     let asked = shards.iter().map(|shard| Request::Command(due(shard))).collect();
     let mut outcome = Ok(());
     for reply in engine.link.asks(asked).await {
@@ -182,6 +182,6 @@ impl RecordEvents for Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.engine.watchers.remove(&self.feed, &self.space);
+        self.engine.watchers.remove(&self.queue, &self.space);
     }
 }

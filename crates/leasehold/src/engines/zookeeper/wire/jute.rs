@@ -5,9 +5,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Writes. Starts with the four bytes that say how long the rest is.
 #[derive(Debug)]
-pub(in super::super) struct Pen(Vec<u8>);
+pub(in super::super) struct JuteWriter(Vec<u8>);
 
-impl Pen {
+impl JuteWriter {
     pub(in super::super) fn new() -> Self {
         Self(vec![0; 4])
     }
@@ -48,9 +48,9 @@ impl Pen {
 
 /// Reads. Nothing it is given makes it panic.
 #[derive(Debug)]
-pub(in super::super) struct Text<'a>(&'a [u8]);
+pub(in super::super) struct JuteReader<'a>(&'a [u8]);
 
-impl<'a> Text<'a> {
+impl<'a> JuteReader<'a> {
     pub(in super::super) const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

@@ -4,6 +4,8 @@ mod jute;
 mod reply;
 mod request;
 
-pub(super) use jute::Text;
-pub(super) use reply::{Body, Code, Greeting, Head, Kind, Notice, PING_XID, Stat, What};
+pub(super) use jute::JuteReader;
+pub(super) use reply::{
+    Body, Code, Greeting, Head, PING_XID, RequestKind, Stat, WatchNotice, What,
+};
 pub(super) use request::{Acl, Hello, Node, Request, digest};

@@ -1,6 +1,6 @@
 //! What a server answers.
 
-use super::jute::{Text, garbled};
+use super::jute::{JuteReader, garbled};
 use super::request::{Request, op};
 use crate::error::Result;
 
@@ -44,7 +44,7 @@ pub(in super::super) struct Stat {
 }
 
 impl Stat {
-    fn read(text: &mut Text<'_>) -> Result<Self> {
+    fn read(text: &mut JuteReader<'_>) -> Result<Self> {
         let (made, changed, _made_at, changed_at) =
             (text.long()?, text.long()?, text.long()?, text.long()?);
         let (version, _child_version, _acl_version) = (text.int()?, text.int()?, text.int()?);
@@ -69,14 +69,14 @@ pub(in super::super) enum Body {
 
 impl Body {
     /// The answer to `request`.
-    pub(in super::super) fn read(text: &mut Text<'_>, request: Kind) -> Result<Self> {
+    pub(in super::super) fn read(text: &mut JuteReader<'_>, request: RequestKind) -> Result<Self> {
         match request.0 {
             op::MULTI => steps(text).map(Self::Steps),
             other => Self::one(text, other),
         }
     }
 
-    fn one(text: &mut Text<'_>, op: i32) -> Result<Self> {
+    fn one(text: &mut JuteReader<'_>, op: i32) -> Result<Self> {
         Ok(match op {
             op::CREATE => Self::Made(text.text()?, Stat::default()),
             op::CREATE2 | op::CREATE_CONTAINER => Self::Made(text.text()?, Stat::read(text)?),
@@ -90,15 +90,15 @@ impl Body {
 
 /// What was asked, as far as its answer depends on it.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Kind(i32);
+pub(in super::super) struct RequestKind(i32);
 
-impl From<&Request> for Kind {
+impl From<&Request> for RequestKind {
     fn from(request: &Request) -> Self {
         Self(request.op())
     }
 }
 
-fn steps(text: &mut Text<'_>) -> Result<Vec<Result<Body, Code>>> {
+fn steps(text: &mut JuteReader<'_>) -> Result<Vec<Result<Body, Code>>> {
     const ERROR: i32 = -1;
     let mut all = Vec::new();
     loop {
@@ -121,7 +121,7 @@ pub(in super::super) struct Head {
 }
 
 impl Head {
-    pub(in super::super) fn read(text: &mut Text<'_>) -> Result<Self> {
+    pub(in super::super) fn read(text: &mut JuteReader<'_>) -> Result<Self> {
         let (xid, zxid, error) = (text.int()?, text.long()?, text.int()?);
         Ok(Self { xid, zxid, error: (error != 0).then_some(Code(error)) })
     }
@@ -141,7 +141,7 @@ impl Head {
 
 /// Something has happened at a watched node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct Notice {
+pub(in super::super) struct WatchNotice {
     pub(in super::super) what: What,
     pub(in super::super) path: String,
 }
@@ -151,18 +151,18 @@ pub(in super::super) struct Notice {
 pub(in super::super) enum What {
     Made,
     Gone,
-    Written,
+    WriteResult,
     Children,
     Other,
 }
 
-impl Notice {
-    pub(in super::super) fn read(text: &mut Text<'_>) -> Result<Self> {
+impl WatchNotice {
+    pub(in super::super) fn read(text: &mut JuteReader<'_>) -> Result<Self> {
         let (what, _state) = (text.int()?, text.int()?);
         let what = match what {
             1 => What::Made,
             2 => What::Gone,
-            3 => What::Written,
+            3 => What::WriteResult,
             4 => What::Children,
             _ => What::Other,
         };
@@ -180,7 +180,7 @@ pub(in super::super) struct Greeting {
 }
 
 impl Greeting {
-    pub(in super::super) fn read(text: &mut Text<'_>) -> Result<Self> {
+    pub(in super::super) fn read(text: &mut JuteReader<'_>) -> Result<Self> {
         let (_version, timeout, session) = (text.int()?, text.int()?, text.long()?);
         let password = text.bytes()?.try_into().map_err(|_| garbled())?;
         Ok(Self { timeout, session, password })
@@ -205,8 +205,8 @@ mod tests {
             bytes.extend([code, code].map(i32::to_be_bytes).concat());
         }
         bytes.extend([255, 255, 255, 255, 1, 255, 255, 255, 255]);
-        let multi = Kind::from(&Request::Multi(Vec::new()));
-        let steps = Body::read(&mut Text::new(&bytes), multi).unwrap();
+        let multi = RequestKind::from(&Request::Multi(Vec::new()));
+        let steps = Body::read(&mut JuteReader::new(&bytes), multi).unwrap();
         let codes = [Code(0), Code::NO_NODE, Code::INCONSISTENT];
         assert_eq!(steps, Body::Steps(codes.map(Err).to_vec()));
     }
@@ -214,8 +214,8 @@ mod tests {
     #[test]
     fn a_list_comes_back_in_its_order() {
         let bytes = [&[0, 0, 0, 2][..], &[0, 0, 0, 1, b'b'], &[0, 0, 0, 1, b'a']].concat();
-        let list = Kind::from(&Request::GetChildren { path: "/".into(), watch: false });
-        let found = Body::read(&mut Text::new(&bytes), list).unwrap();
+        let list = RequestKind::from(&Request::GetChildren { path: "/".into(), watch: false });
+        let found = Body::read(&mut JuteReader::new(&bytes), list).unwrap();
         assert_eq!(found, Body::Children(vec!["b".into(), "a".into()]));
     }
 
@@ -223,11 +223,11 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             for op in [op::MULTI, op::CREATE2, op::GET_DATA, op::EXISTS, op::GET_CHILDREN] {
-                let _ = Body::read(&mut Text::new(&bytes), Kind(op));
+                let _ = Body::read(&mut JuteReader::new(&bytes), RequestKind(op));
             }
-            let _ = Head::read(&mut Text::new(&bytes));
-            let _ = Notice::read(&mut Text::new(&bytes));
-            let _ = Greeting::read(&mut Text::new(&bytes));
+            let _ = Head::read(&mut JuteReader::new(&bytes));
+            let _ = WatchNotice::read(&mut JuteReader::new(&bytes));
+            let _ = Greeting::read(&mut JuteReader::new(&bytes));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a server can be asked.
 
-use super::jute::Pen;
+use super::jute::JuteWriter;
 
 /// Numbers of the protocol.
 pub(super) mod op {
@@ -54,7 +54,7 @@ pub(in super::super) enum Acl {
 }
 
 impl Acl {
-    fn write(self, pen: &mut Pen) {
+    fn write(self, pen: &mut JuteWriter) {
         const ALL: i32 = 31;
         let (scheme, id) = match self {
             Self::Open => ("world", "anyone"),
@@ -117,7 +117,7 @@ impl Request {
 
     /// The frame that carries it.
     pub(in super::super) fn frame(&self, xid: i32) -> Vec<u8> {
-        let mut pen = Pen::new();
+        let mut pen = JuteWriter::new();
         pen.int(xid).int(self.op());
         self.write(&mut pen);
         pen.done()
@@ -158,7 +158,7 @@ impl Request {
         matches!(self, Self::GetData { .. } | Self::Exists { .. } | Self::GetChildren { .. })
     }
 
-    fn write(&self, pen: &mut Pen) {
+    fn write(&self, pen: &mut JuteWriter) {
         match self {
             Self::Create { path, data, node, acl } => {
                 acl.write(pen.text(path).bytes(data));
@@ -179,7 +179,7 @@ impl Request {
     }
 }
 
-fn multi(pen: &mut Pen, steps: &[Request]) {
+fn multi(pen: &mut JuteWriter, steps: &[Request]) {
     for step in steps {
         // Old servers give wrong numbers for what `create2` makes in here.
         let op = if step.op() == op::CREATE2 { op::CREATE } else { step.op() };
@@ -202,7 +202,7 @@ pub(in super::super) struct Hello {
 
 impl Hello {
     pub(in super::super) fn frame(&self) -> Vec<u8> {
-        let mut pen = Pen::new();
+        let mut pen = JuteWriter::new();
         pen.int(0).long(self.seen).int(self.timeout).long(self.session);
         pen.bytes(&self.password).flag(false);
         pen.done()
@@ -211,7 +211,7 @@ impl Hello {
 
 /// Says who we are: `user:password`.
 pub(in super::super) fn digest(login: &str) -> Vec<u8> {
-    let mut pen = Pen::new();
+    let mut pen = JuteWriter::new();
     pen.int(super::reply::AUTH).int(op::AUTH).int(0).text("digest").text(login);
     pen.done()
 }

@@ -208,7 +208,7 @@ impl Snowflake {
         self.check()?;
         let budget = self.budget.as_millis() as u64;
         let post = Post { locks: locks.clone(), tag: tag.clone(), ttl: *ttl, budget };
-        post.locks.shelf()?;
+        post.locks.record_store()?;
         let mut posts = self.claim(&post, *count, key.as_deref()).await?;
         posts.sort_by_key(|held| held.number);
         self.warn(&post.locks, &posts[0]);

@@ -1,0 +1,349 @@
+//! The lease table: the default strategy on a database server.
+//!
+//! A row per name holds the state of the pure core. Taking a free name and
+//! giving it back are one statement each; everything else is a guess that is
+//! swapped in ([`swap`]). What keeps leases alive is a row per client and ttl
+//! ([`session`]). All time is the database's.
+
+mod acquire;
+mod names;
+mod news;
+mod operate;
+mod poller;
+mod records;
+mod release;
+mod renew;
+mod row;
+mod schema;
+mod session;
+mod statements;
+mod swap;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tickets;
+mod unconfirmed;
+mod wait;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use self::names::TableNames;
+use self::poller::Wakes;
+use self::records::{Watchers, Watching};
+use self::row::ClientId;
+use self::session::TableSessions;
+use self::statements::LeaseSql;
+use self::swap::{ClockOffset, Turns};
+use self::text::SqlText;
+use self::tickets::Tickets;
+use self::unconfirmed::UnconfirmedClaims;
+use self::wait::NameVersions;
+use super::checkup;
+use crate::claim::{
+    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{
+    Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+};
+use crate::engine::state::SessionId;
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
+    RecordListing, Records, Scope, Selector,
+};
+use crate::engines::database::dialect::Dialect;
+use crate::engines::database::pool::Pool;
+use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
+use crate::name::{Name, Namespace};
+use crate::url::Url;
+
+/// How long the last words to a server may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Leases in tables of a database server.
+#[derive(Clone, Debug)]
+struct Table(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pool: Pool,
+    clock: Clock,
+    statements: LeaseSql,
+    listing: SqlText,
+    records: records::RecordSql,
+    watchers: Watchers,
+    namespaces: KnownNamespaces,
+    home: Handle,
+    marks: NameVersions,
+    sweeping: sweep::SweepSql,
+    /// When a verb was last asked for.
+    busy_at: AtomicU64,
+    wakes: Wakes,
+    client: ClientId,
+    own_sessions: TableSessions,
+    tickets: Tickets,
+    /// How often connections had broken when we last renewed.
+    breaks: AtomicU64,
+    turns: Turns,
+    clock_offset: ClockOffset,
+    unconfirmed: UnconfirmedClaims,
+    /// Rung when somebody begins to wait.
+    stir: Arc<Notify>,
+    profile: Profile,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+/// The tables as text, for those who create them by hand.
+pub(crate) fn schema_text(
+    dialect: Dialect,
+    prefix: Option<&str>,
+    schema: Option<&str>,
+) -> Result<String> {
+    Ok(schema::text(&TableNames::new(dialect, schema, prefix.unwrap_or(names::PREFIX))?))
+}
+
+/// Opens the strategy on a server that is reached.
+pub(crate) async fn open(
+    pool: Pool,
+    url: &Url,
+    clock: Clock,
+) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(Table::open(pool, url, clock).await?))
+}
+
+impl Table {
+    async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Self> {
+        let names = TableNames::from_options(pool.dialect(), &url.options)?;
+        let wakes = Wakes::from_options(&url.options, &pool)?;
+        schema::prepare(&pool, &names).await?;
+        let inner = Arc::new(Inner {
+            profile: promises(&pool, wakes, checkup::survives(&pool).await),
+            statements: LeaseSql::new(&names),
+            listing: operate::listing(&names),
+            records: records::RecordSql::new(&names),
+            watchers: Watchers::new(&names),
+            namespaces: KnownNamespaces::default(),
+            home: Handle::current(),
+            marks: NameVersions::new(&names),
+            sweeping: sweep::SweepSql::new(&names),
+            busy_at: AtomicU64::new(0),
+            client: session::fresh_id(),
+            own_sessions: TableSessions::default(),
+            tickets: Tickets::default(),
+            breaks: AtomicU64::new(0),
+            turns: Turns::default(),
+            clock_offset: ClockOffset::default(),
+            unconfirmed: UnconfirmedClaims::default(),
+            stir: Arc::default(),
+            tasks: Mutex::default(),
+            wakes,
+            clock,
+            pool,
+        });
+        inner.look_at_the_clock().await?;
+        inner.start(poller::Poller::new(&inner).watch());
+        Ok(Self(inner))
+    }
+}
+
+fn promises(pool: &Pool, wakes: Wakes, survives: Survives) -> Profile {
+    let mut profile = Profile::new(pool.dialect().word(), pool.endpoint());
+    profile.grants = Grants::Counted;
+    profile.fencing = Fencing::Strict;
+    profile.order = Order::Fifo;
+    profile.liveness = Liveness::Session;
+    profile.clock = Timekeeper::Server;
+    profile.wake = if wakes.push { WakeUp::Push } else { WakeUp::Poll };
+    profile.reach = Reach::Network;
+    profile.survives = survives;
+    profile.listing = Lists::Indexed;
+    profile.predecessor = true;
+    profile.lock_delay = true;
+    profile.keep_closed = true;
+    profile.convert = true;
+    profile
+}
+
+impl Inner {
+    /// The first look at the server's clock, and whether it is new enough.
+    async fn look_at_the_clock(&self) -> Result<()> {
+        let reply = self.run(&self.statements.clock, Vec::new()).await.map_err(too_old)?;
+        if let Some(row) = reply.rows.first() {
+            self.clock_offset.note(row::moment(row.int(0)?), reply.sent_at);
+        }
+        Ok(())
+    }
+
+    /// Starts a task that ends with the engine.
+    fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = self.home.spawn(task).abort_handle();
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(task);
+    }
+
+    fn quiet(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        tasks.iter().for_each(AbortHandle::abort);
+        self.tickets.close();
+        self.watchers.close();
+    }
+
+    /// Notes that there may be something to sweep one day.
+    fn note_work(&self) {
+        let now = self.clock.now();
+        let rested = !self.is_at_work(now);
+        self.busy_at.store(now.nanos(), Ordering::Relaxed);
+        // The task that sweeps sleeps for as long as there is nothing to sweep.
+        if rested {
+            self.stir.notify_one();
+        }
+    }
+
+    /// Notes that we hold something. Whoever holds looks now and then whether
+    /// it was taken away, so the first one wakes the task that does.
+    fn holds(&self, ticket: &Ticket, session: SessionId, fence: u64) {
+        if self.tickets.held(ticket, session, fence) {
+            self.stir.notify_one();
+        }
+    }
+}
+
+/// A server that cannot be asked what every load asks.
+fn too_old(error: Error) -> Error {
+    if error.is_retryable() || error.kind() == ErrorKind::Denied {
+        return error;
+    }
+    let message =
+        "the server is too old: use PostgreSQL 12, MariaDB 10.6 or MySQL 8.0.14, or later";
+    Error::new(ErrorKind::Unsupported, message).caused_by(error)
+}
+
+/// The namespaces whose rows are known to be there.
+#[derive(Debug, Default)]
+struct KnownNamespaces(Mutex<HashSet<Namespace>>);
+
+impl KnownNamespaces {
+    fn contains(&self, space: &Namespace) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(space)
+    }
+
+    fn insert(&self, space: &Namespace) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space.clone());
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.quiet();
+    }
+}
+
+impl Engine for Table {
+    fn profile(&self) -> &Profile {
+        &self.0.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        let inner = Arc::clone(&self.0);
+        inner.note_work();
+        Box::pin(async move { inner.acquire(claim).await })
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { Ok(inner.wait(ticket, until).await) })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.renew(tickets).await })
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.release(ticket, ending).await })
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.convert(ticket, to).await })
+    }
+
+    fn events(&self) -> Events {
+        self.0.pool.events()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.inspect(selector, page).await })
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.evict(eviction).await })
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        let pool = self.0.pool.clone();
+        Box::pin(async move { checkup::examine(&pool).await })
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let limit = inner.clock.now().after(FAREWELL);
+            tokio::select! {
+                biased;
+                () = inner.end_idle() => {}
+                () = inner.clock.sleep_until(limit) => {}
+            }
+            inner.quiet();
+            inner.pool.close();
+            Ok(())
+        })
+    }
+}
+
+impl Records for Table {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.record(&name).await })
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        let inner = Arc::clone(&self.0);
+        inner.note_work();
+        Box::pin(async move { inner.store(store).await })
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.add(name, amount).await })
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.list_records(scope, page).await })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            let watching = Watching::start(inner, scope).await?;
+            Ok(Box::new(watching) as Box<dyn RecordEvents>)
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! Showing, converting and taking away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Inner;
+use super::names::TableNames;
+use super::news::EvictionNotice;
+use super::row::{NameRow, int, moment};
+use super::text::SqlText;
+use crate::claim::{Mode, Predecessor, Renewal, Ticket};
+use crate::engine::inspect::Last;
+use crate::engine::state::{Answer, Verb};
+use crate::engine::{Evicted, Eviction, Listing, Page as Part, Selector, Status};
+use crate::engines::database::dialect::Dialect;
+use crate::engines::database::drivers::Row;
+use crate::error::Result;
+use crate::name::{Name, Namespace};
+
+/// 1 namespace, 2 first name, 3 the name before, 4 how many: the columns of a
+/// page, then the name and who held it last.
+pub(super) fn listing(names: &TableNames) -> SqlText {
+    let sessions = match names.dialect {
+        Dialect::Postgres => {
+            "(SELECT json_object_agg(s.id, json_build_array(s.expires, s.client))::text \
+             FROM json_array_elements_text(n.sessions::json) j \
+             JOIN {sessions} s ON s.id = j::bigint)"
+        }
+        Dialect::Mysql => {
+            "(SELECT JSON_OBJECTAGG(s.id, JSON_ARRAY(s.expires, s.client)) \
+             FROM JSON_TABLE(n.sessions, '$[*]' COLUMNS (id BIGINT PATH '$')) j \
+             STRAIGHT_JOIN {sessions} s FORCE INDEX (PRIMARY) ON s.id = j.id)"
+        }
+    };
+    let sql = format!(
+        "SELECT {{then}}, 0::bigint, NULL::bigint, n.version, n.fence, n.updated, n.state, \
+         {sessions}, n.name, n.owner FROM {{names}} n \
+         WHERE n.namespace = $1 AND n.name >= $2 AND n.name > $3 ORDER BY n.name LIMIT $4"
+    );
+    SqlText::new(names, &sql)
+}
+
+impl Inner {
+    pub(super) async fn convert(&self, ticket: Ticket, to: Mode) -> Result<Renewal> {
+        let act = |page: &mut NameRow| Ok(page.step(Verb::Convert { id: ticket.id, to }));
+        let (answer, page) = self.change(&ticket.name, 0, act).await?;
+        answer.into_converted(page.sent_at)
+    }
+
+    pub(super) async fn evict(&self, eviction: Eviction) -> Result<Evicted> {
+        let act = |page: &mut NameRow| {
+            // Whoever gets its turn just now is among the holders to be shown.
+            page.step(Verb::Tick);
+            page.why = Some(EvictionNotice::new(&eviction));
+            let (before, remark) = (page.state.clone(), eviction.remark());
+            let answer = page.step(Verb::Evict { target: eviction.target, remark });
+            Ok((before, answer))
+        };
+        let ((before, answer), page) = self.change(&eviction.name, 0, act).await?;
+        let Answer::Evicted(ids) = answer else { return Ok(Evicted::default()) };
+        Ok(Evicted::new(ids.into_iter().filter_map(|id| before.held(id, page.now)).collect()))
+    }
+
+    pub(super) async fn inspect(&self, selector: Selector, part: Part) -> Result<Listing> {
+        match selector {
+            Selector::Prefix(space, prefix) => self.list(&space, &prefix, &part).await,
+            Selector::Name(name) => {
+                let rows = self.rows(name.namespace(), name.as_str(), "", 1).await?;
+                let found = rows
+                    .0
+                    .first()
+                    .filter(|row| self.name_of(row, 8).ok().as_deref() == Some(name.as_str()));
+                let status = found.map(|row| status(&name, row, rows.1));
+                Ok(Listing::new(vec![status.unwrap_or_else(|| Ok(Status::new(name)))?], false))
+            }
+        }
+    }
+
+    /// Walks the key from the prefix on: user text never becomes a pattern.
+    async fn list(&self, space: &Namespace, prefix: &str, part: &Part) -> Result<Listing> {
+        let after = part.after.as_ref().map_or("", Name::as_str);
+        let (rows, sent_at) = self.rows(space, prefix, after, part.size.saturating_add(1)).await?;
+        let mut listing = Listing::default();
+        for row in &rows {
+            let text = self.name_of(row, 8)?;
+            if !text.starts_with(prefix) {
+                break;
+            }
+            if listing.names.len() == part.size {
+                listing.more = true;
+                break;
+            }
+            listing.names.push(status(&Name::new(space, text)?, row, sent_at)?);
+        }
+        Ok(listing)
+    }
+
+    async fn rows(
+        &self,
+        space: &Namespace,
+        from: &str,
+        after: &str,
+        count: usize,
+    ) -> Result<(Vec<Row>, crate::clock::Moment)> {
+        let values = vec![
+            space.as_str().into(),
+            self.word(from),
+            self.word(after),
+            int(count as u64).into(),
+        ];
+        let reply = self.run(&self.listing, values).await?;
+        Ok((reply.rows, reply.sent_at))
+    }
+
+    /// A name from its column.
+    pub(super) fn name_of(&self, row: &Row, at: usize) -> Result<Arc<str>> {
+        match self.pool.dialect() {
+            Dialect::Postgres => Ok(row.text(at)?.into()),
+            Dialect::Mysql => Ok(String::from_utf8_lossy(row.bytes(at)?).as_ref().into()),
+        }
+    }
+}
+
+/// A name as it is now: what has expired is not shown as held.
+fn status(name: &Name, row: &Row, sent_at: crate::clock::Moment) -> Result<Status> {
+    let mut page = NameRow::from_row(name, row, 0, sent_at)?;
+    page.step(Verb::Tick);
+    let mut status = page.state.status(name.clone(), page.now);
+    // A clean end is not kept in the state, but its traces are in the row.
+    if status.last.is_none()
+        && !status.is_busy()
+        && let Some(label) = row.maybe_text(9)?
+    {
+        let ago: Duration = page.now.since(moment(row.int(5)?));
+        let fence = row.int(4)?.unsigned_abs();
+        let ended = Predecessor::Released;
+        status.last = Some(Last { label: label.into(), fence, ended, ago, remark: None });
+    }
+    Ok(status)
+}

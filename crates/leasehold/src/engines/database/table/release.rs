@@ -1,0 +1,68 @@
+//! Giving a lease back.
+
+use std::sync::Arc;
+
+use super::Inner;
+use super::row::{LINGER, NameRow, key, span};
+use crate::claim::{Ending, Mode, Released, Ticket};
+use crate::engine::state::{SessionId, Verb};
+use crate::error::Result;
+
+impl Inner {
+    pub(super) async fn release(
+        self: &Arc<Self>,
+        ticket: Ticket,
+        ending: Ending,
+    ) -> Result<Released> {
+        if let Some(store) = &ending.store {
+            store.check_as_ending(&ticket)?;
+        }
+        let known = self.tickets.known(ticket.id);
+        // Where one has waited, others probably do, and there is more to it.
+        let crowded = self.tickets.is_crowded(ticket.id);
+        let plain = ending.is_plain() && ending.store.is_none();
+        let alone = matches!(ticket.mode, Mode::Exclusive | Mode::Write);
+        let (released, session) = if plain && alone && !crowded && self.free(&ticket).await? {
+            (Released::Released, known.map(|(session, _)| session))
+        } else {
+            self.leave(&ticket, &ending).await?
+        };
+        self.tickets.remove(ticket.id);
+        self.lay_to_rest(&ticket);
+        let session = session.unwrap_or(0);
+        if self.own_sessions.is_fixed(session) || self.own_sessions.get(session).is_none() {
+            self.end_fixed(session).await;
+        }
+        Ok(released)
+    }
+
+    /// Gives back what we hold alone: one statement; false if there is more to
+    /// it.
+    async fn free(&self, ticket: &Ticket) -> Result<bool> {
+        let [space, name] = self.key(&ticket.name);
+        let values = vec![space, name, key(ticket.id).into(), span(LINGER).into()];
+        Ok(self.run(&self.statements.free, values).await?.affected > 0)
+    }
+
+    /// Ends a lease or leaves the queue; whoever is next gets it.
+    pub(super) async fn leave(
+        &self,
+        ticket: &Ticket,
+        ending: &Ending,
+    ) -> Result<(Released, Option<SessionId>)> {
+        let id = ticket.id;
+        if let Some(store) = &ending.store {
+            self.enter_space(store.name.namespace()).await?;
+        }
+        let act = |page: &mut NameRow| {
+            if let Some(store) = ending.store.as_ref().filter(|_| page.state.holds(id, page.now)) {
+                page.with = self.ending(store);
+            }
+            let seat = page.state.find(id).map(|(session, _)| session);
+            let ending = ending.clone();
+            Ok((page.step(Verb::Release { id, ending }), seat))
+        };
+        let ((answer, seat), _) = self.change(&ticket.name, 0, act).await?;
+        Ok((answer.into_released()?, seat))
+    }
+}

@@ -1,0 +1,268 @@
+//! One name, as it was read, and what becomes of it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::news::EvictionNotice;
+use crate::claim::LeaseId;
+use crate::clock::Moment;
+use crate::engine::Target;
+use crate::engine::state::{Answer, Effect, SessionId, State, Verb, step};
+use crate::engines::database::drivers::{Reply, Row, Step, Value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
+
+/// An opened engine, as others know it.
+pub(super) type ClientId = u64;
+
+/// How long a freed row stays at the least: far longer than any statement
+/// lives, because the fence of a new row is drawn before the row is won.
+pub(super) const LINGER: Duration = Duration::from_secs(60);
+/// How long a guess may be swapped in after it was read, and how long a claim
+/// may be on its way.
+pub(super) const GOOD: Duration = Duration::from_secs(20);
+/// The expiry of a session that nobody remembers.
+const GONE: Moment = Moment::from_nanos(0);
+
+/// One name.
+#[derive(Debug)]
+pub(super) struct NameRow {
+    pub(super) name: Name,
+    pub(super) state: State,
+    /// The state that was read.
+    before: State,
+    /// `None` if there is no row.
+    version: Option<i64>,
+    /// The last fence of the row.
+    drawn: u64,
+    /// No fence before was larger, here or in the namespace.
+    floor: u64,
+    /// The last one of this page.
+    fence: u64,
+    /// The database's clock.
+    pub(super) now: Moment,
+    /// When the request left, by our own.
+    pub(super) sent_at: Moment,
+    /// Our session's end, if we asked for it and it is there.
+    pub(super) own: Option<Moment>,
+    sessions: HashMap<SessionId, (Moment, ClientId)>,
+    pub(super) effects: Vec<Effect>,
+    /// Why leases are taken away, if they are.
+    pub(super) why: Option<EvictionNotice>,
+    /// What has to happen with the swap or not at all.
+    pub(super) with: Vec<Step>,
+    /// The answers, if there was more than the swap.
+    pub(super) replies: Option<Vec<Reply>>,
+}
+
+/// A lease whose session had ended, and which is another's now or nobody's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Displaced {
+    pub(super) lease: LeaseId,
+    pub(super) client: ClientId,
+    pub(super) fence: u64,
+}
+
+impl NameRow {
+    pub(super) fn read(name: &Name, reply: &Reply) -> Result<Self> {
+        let row = reply.rows.first().ok_or_else(|| damaged(name))?;
+        Self::from_row(name, row, 0, reply.sent_at)
+    }
+
+    /// From the columns of a row, the first of which is `at`.
+    pub(super) fn from_row(name: &Name, row: &Row, at: usize, sent_at: Moment) -> Result<Self> {
+        let (clock, floor) = (row.int(at)?, row.int(at + 1)?);
+        let own = row.maybe_int(at + 2)?.map(moment);
+        let version = row.maybe_int(at + 3)?;
+        let drawn = row.maybe_int(at + 4)?.unwrap_or(0).unsigned_abs();
+        let since = moment(row.maybe_int(at + 5)?.unwrap_or(0));
+        let mut state = row.maybe_text(at + 6)?.map_or_else(
+            || Ok(State::default()),
+            |text| serde_json::from_str(text).map_err(|cause| damaged(name).caused_by(cause)),
+        )?;
+        state.fill(drawn, since);
+        state.follow(|_| GONE);
+        let sessions = row.maybe_text(at + 7)?.map_or_else(|| Ok(HashMap::new()), sessions)?;
+        let clock = clock.unsigned_abs();
+        let floor = drawn.max(floor.unsigned_abs()).max(clock.saturating_sub(1));
+        let mut page = Self {
+            name: name.clone(),
+            before: state.clone(),
+            state,
+            version,
+            drawn,
+            floor,
+            fence: floor,
+            now: Moment::from_nanos(clock.saturating_mul(1000)),
+            sent_at,
+            own,
+            sessions,
+            effects: Vec::new(),
+            why: None,
+            with: Vec::new(),
+            replies: None,
+        };
+        page.follow();
+        Ok(page)
+    }
+
+    /// Gives every seat the expiry of its session.
+    fn follow(&mut self) {
+        let sessions = &self.sessions;
+        self.state.follow(|id| sessions.get(&id).map_or(GONE, |(expires, _)| *expires));
+    }
+
+    /// Takes one step.
+    pub(super) fn step(&mut self, verb: Verb) -> Answer {
+        let done = step(&mut self.state, verb, self.now, &mut self.fence);
+        self.effects.extend(done.effects);
+        done.answer
+    }
+
+    /// What is left of the session of a seat; `own` is that of a new one.
+    pub(super) fn left(&self, session: SessionId) -> Duration {
+        let known = self.sessions.get(&session).map(|(expires, _)| *expires);
+        known.or(self.own).unwrap_or(GONE).since(self.now)
+    }
+
+    /// Whose a session is; 0 if that is not known.
+    pub(super) fn client(&self, session: SessionId) -> ClientId {
+        self.sessions.get(&session).map_or(0, |(_, client)| *client)
+    }
+
+    /// Sessions that kept something here and have ended.
+    pub(super) fn dead(&self) -> Vec<SessionId> {
+        let over = self.sessions.iter().filter(|(_, (expires, _))| *expires <= self.now);
+        over.map(|(id, _)| *id).collect()
+    }
+
+    /// The leases that were taken away because their sessions had ended: whose
+    /// they were, and with which fence. Whoever still believes in one must hear
+    /// of it.
+    pub(super) fn displaced(&self) -> Vec<Displaced> {
+        let left = self.state.targets(Target::All);
+        let over = self.before.targets(Target::All).into_iter().filter_map(|lease| {
+            let (session, grant) = self.before.find(lease)?;
+            let ((expires, client), (fence, _)) = (self.sessions.get(&session)?, grant?);
+            let over = *expires <= self.now && !left.contains(&lease);
+            over.then_some(Displaced { lease, client: *client, fence })
+        });
+        over.collect()
+    }
+
+    /// The newest fence of the name, once the page is written. Whoever waits
+    /// after that will get a larger one.
+    pub(super) const fn newest(&self) -> u64 {
+        if self.fence > self.floor { self.fence } else { self.drawn }
+    }
+
+    /// Whether there is anything to write.
+    pub(super) fn has_changed(&self) -> bool {
+        let mut after = self.state.clone();
+        after.follow(|_| GONE);
+        after != self.before
+    }
+
+    /// Whether it has to be written, if only for what goes with it.
+    pub(super) fn is_to_be_written(&self) -> bool {
+        !self.with.is_empty() || self.has_changed()
+    }
+
+    /// The version of the row once the page is written.
+    pub(super) fn version(&self) -> i64 {
+        match self.version {
+            None => micros(self.now),
+            Some(version) => version + i64::from(self.has_changed()),
+        }
+    }
+
+    pub(super) const fn is_new(&self) -> bool {
+        self.version.is_none()
+    }
+
+    /// The values of the swap, in the order of its statement.
+    pub(super) fn values(&self, name: Value, session: SessionId) -> Result<Vec<Value>> {
+        let mut after = self.state.clone();
+        after.follow(|_| GONE);
+        let blank = after.is_blank(self.now);
+        let state = if blank { None } else { Some(text(&after)?) };
+        let mut sessions: Vec<SessionId> = after.sessions().collect();
+        sessions.sort_unstable();
+        sessions.dedup();
+        let owner = after.owner();
+        Ok(vec![
+            self.name.namespace().as_str().into(),
+            name,
+            self.version.unwrap_or_else(|| micros(self.now)).into(),
+            state.into(),
+            int(self.newest()).into(),
+            after.sole().map(key).into(),
+            sessions.first().map(|id| int(*id)).into(),
+            (!sessions.is_empty()).then(|| text(&sessions)).transpose()?.into(),
+            self.forget_at(&after).into(),
+            owner.map(|(label, _)| label).into(),
+            owner.and_then(|(_, meta)| meta).into(),
+            micros(self.now.after(GOOD)).into(),
+            int(session).into(),
+        ])
+    }
+
+    /// Not before the row has lingered, however long ago the last one ended.
+    fn forget_at(&self, after: &State) -> Option<i64> {
+        let least = self.now.after(LINGER);
+        after.forget_at().map(|at| micros(at.max(least)))
+    }
+}
+
+fn sessions(text: &str) -> Result<HashMap<SessionId, (Moment, ClientId)>> {
+    let rows: HashMap<String, (i64, i64)> = serde_json::from_str(text)
+        .map_err(|cause| unreadable("the sessions of a name").caused_by(cause))?;
+    let parse = |(id, (expires, client)): (String, (i64, i64))| {
+        let id = id.parse().map_err(|_| unreadable("the id of a session"))?;
+        Ok((id, (moment(expires), client.unsigned_abs())))
+    };
+    rows.into_iter().map(parse).collect()
+}
+
+fn damaged(name: &Name) -> Error {
+    let message = "the row of this name is damaged: stop all users of it and delete the row";
+    Error::new(ErrorKind::Unexpected, message).with("name", name)
+}
+
+fn unreadable(what: &str) -> Error {
+    Error::new(ErrorKind::Unexpected, format!("{what} cannot be read"))
+}
+
+fn text(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|cause| unreadable("the state of a name").caused_by(cause))
+}
+
+/// A lease id as its columns have it.
+pub(super) fn key(lease: LeaseId) -> String {
+    format!("{:032x}", lease.to_bits())
+}
+
+/// A lease id from its column.
+pub(super) fn lease(key: &str) -> Option<LeaseId> {
+    u128::from_str_radix(key, 16).ok().map(LeaseId::from_bits)
+}
+
+/// A number as the database stores it.
+pub(super) fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A moment as the database stores it.
+pub(super) fn micros(moment: Moment) -> i64 {
+    int(moment.nanos() / 1000)
+}
+
+/// A moment that the database stored.
+pub(super) fn moment(micros: i64) -> Moment {
+    Moment::from_nanos(micros.unsigned_abs().saturating_mul(1000))
+}
+
+/// A span as the database stores it.
+pub(super) fn span(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
+}

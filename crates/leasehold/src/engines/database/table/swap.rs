@@ -1,0 +1,313 @@
+//! Guess and swap: read, step, put the new state in the place of the old one.
+//!
+//! No transaction is open between the two, so a client that is paused blocks
+//! nobody, and any connection of any pooler will do. Whoever was faster makes
+//! the swap fail, and it begins again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+
+use super::Inner;
+use super::news::{EvictionNotice, TicketNews};
+use super::row::{Displaced, GOOD, NameRow, int, key, micros};
+use super::session::channel;
+use super::statements::DEAD;
+use super::text::SqlText;
+use crate::claim::LeaseId;
+use crate::clock::{Clock, Moment};
+use crate::engine::state::{Effect, SessionId};
+use crate::engine::{Event, Loss};
+use crate::engines::database::dialect::Dialect;
+use crate::engines::database::drivers::{Reply, Step, Value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::name::Name;
+
+/// How long a verb goes on when others are always faster.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_millis(64);
+
+impl Inner {
+    /// Runs one statement.
+    pub(super) fn run(
+        &self,
+        text: &SqlText,
+        values: Vec<Value>,
+    ) -> impl Future<Output = Result<Reply>> + Send {
+        self.pool.run(&text.sql, text.values(values))
+    }
+
+    /// Reads a name; `session` is one of ours whose end we want to know.
+    pub(super) async fn load(&self, name: &Name, session: SessionId) -> Result<NameRow> {
+        let [space, text] = self.key(name);
+        let reply = self.run(&self.statements.load, vec![space, text, int(session).into()]).await?;
+        let page = NameRow::read(name, &reply)?;
+        self.clock_offset.note(page.now, page.sent_at);
+        Ok(page)
+    }
+
+    /// The two columns of a name.
+    pub(super) fn key(&self, name: &Name) -> [Value; 2] {
+        [name.namespace().as_str().into(), self.word(name.as_str())]
+    }
+
+    /// A name, or a part of one, as its column has it.
+    pub(super) fn word(&self, text: &str) -> Value {
+        match self.pool.dialect() {
+            Dialect::Postgres => text.into(),
+            Dialect::Mysql => text.as_bytes().into(),
+        }
+    }
+
+    /// Reads, acts, swaps; again if someone else was faster. `session` is one
+    /// of ours that must live for the swap, or 0.
+    pub(super) async fn change<T: Send>(
+        &self,
+        name: &Name,
+        session: SessionId,
+        mut act: impl FnMut(&mut NameRow) -> Result<T> + Send,
+    ) -> Result<(T, NameRow)> {
+        let mut tries = Tries::new(&self.clock);
+        loop {
+            if let Some(done) = self.attempt(name, session, &mut act).await? {
+                return Ok(done);
+            }
+            tries.pause().await?;
+        }
+    }
+
+    /// The same, once; `None` if someone else was faster.
+    pub(super) async fn attempt<T: Send>(
+        &self,
+        name: &Name,
+        session: SessionId,
+        mut act: impl FnMut(&mut NameRow) -> Result<T> + Send,
+    ) -> Result<Option<(T, NameRow)>> {
+        let _turn = self.turns.enter(name).await;
+        let mut page = self.load(name, session).await?;
+        let done = act(&mut page)?;
+        if page.is_to_be_written() && !self.write(&mut page, session).await? {
+            return Ok(None);
+        }
+        self.tell(&page);
+        // It stands already; what is left of this the next one who looks does.
+        let _ = self.end_bound(&ended(&page)).await;
+        Ok(Some((done, page)))
+    }
+
+    /// Swaps the page in; false if someone else was faster.
+    pub(super) async fn write(&self, page: &mut NameRow, session: SessionId) -> Result<bool> {
+        let [_, name] = self.key(&page.name);
+        let mut values = page.values(name, session)?;
+        if self.pool.dialect() == Dialect::Postgres {
+            values.push(self.messages(page)?.into());
+        }
+        let text = if page.is_new() { &self.statements.enter } else { &self.statements.swap };
+        let mut steps = vec![step(text, values, true)];
+        steps.extend(self.losses_of(page)?);
+        let orphan = |lease| step(&self.records.orphan, vec![key(lease).into()], false);
+        let orphans: Vec<_> = ended(page).into_iter().map(orphan).collect();
+        // Names come before namespaces and those before records, for everyone:
+        // two transactions never wait for each other.
+        steps.splice(1..1, std::mem::take(&mut page.with));
+        steps.extend(orphans);
+        steps.extend(self.still_dead(page));
+        if steps.len() == 1
+            && let Some(alone) = steps.pop()
+        {
+            let reply = self.pool.run(&alone.sql, alone.values).await?;
+            return Ok(reply.affected > 0);
+        }
+        page.replies = self.pool.transact(steps).await?;
+        Ok(page.replies.is_some())
+    }
+
+    /// Whoever was judged to be dead must not have come back to life since.
+    fn still_dead(&self, page: &NameRow) -> Vec<Step> {
+        let look = |ids: &[SessionId]| {
+            // The last one fills the places that are left.
+            let filled = (0..DEAD).filter_map(|at| ids.get(at).or(ids.last()));
+            step(&self.statements.dead, filled.map(|id| int(*id).into()).collect(), true)
+        };
+        page.dead().chunks(DEAD).map(look).collect()
+    }
+
+    /// What other clients are told with the swap: channel and text of each.
+    fn messages(&self, page: &NameRow) -> Result<String> {
+        let mut messages = Vec::new();
+        for effect in &page.effects {
+            let Some((session, news)) = news(effect, page.why.as_ref()) else { continue };
+            let client = page.client(session);
+            if client != 0 && client != self.client {
+                messages.push((channel(client), news.text()?));
+            }
+        }
+        for Displaced { lease, client, fence } in self.displaced(page) {
+            messages.push((channel(client), TicketNews::Over { lease, fence }.text()?));
+        }
+        serde_json::to_string(&messages).map_err(|cause| {
+            Error::new(ErrorKind::Unexpected, "a message cannot be written").caused_by(cause)
+        })
+    }
+
+    /// Writes losses down for their holders, which find them even if no
+    /// message reaches them.
+    fn losses_of(&self, page: &NameRow) -> Result<Vec<Step>> {
+        let mut steps = Vec::new();
+        for effect in &page.effects {
+            let (Effect::Evicted { id, session }, Some(why)) = (effect, &page.why) else {
+                continue;
+            };
+            let client = page.client(*session);
+            if client != 0 && client != self.client {
+                let values = vec![int(client).into(), key(*id).into(), why.text()?.into()];
+                steps.push(step(&self.statements.lose, values, false));
+            }
+        }
+        for Displaced { lease, client, fence } in self.displaced(page) {
+            let values = vec![int(client).into(), key(lease).into(), fence.to_string().into()];
+            steps.push(step(&self.statements.lose, values, false));
+        }
+        Ok(steps)
+    }
+
+    /// The leases of other clients whose time was up.
+    fn displaced(&self, page: &NameRow) -> Vec<Displaced> {
+        page.displaced().into_iter().filter(|it| it.client != self.client).collect()
+    }
+
+    /// Tells our own tickets.
+    fn tell(&self, page: &NameRow) {
+        for effect in &page.effects {
+            if let Some((_, news)) = news(effect, page.why.as_ref()) {
+                self.hear(news);
+            }
+        }
+        for Displaced { lease, client, fence } in page.displaced() {
+            if client == self.client {
+                self.hear(TicketNews::Over { lease, fence });
+            }
+        }
+    }
+
+    /// Takes in what became of a ticket, if it is ours.
+    pub(super) fn hear(&self, news: TicketNews) {
+        match news {
+            TicketNews::Granted { lease, fence, predecessor } => {
+                self.tickets.hand(lease, fence, predecessor);
+            }
+            TicketNews::Evicted { lease, why } => self.lost(lease, why),
+            TicketNews::Over { lease, fence } => {
+                self.over(lease, fence);
+            }
+        }
+    }
+
+    /// A ticket was taken away.
+    pub(super) fn lost(&self, lease: LeaseId, why: EvictionNotice) {
+        if self.tickets.remove(lease) {
+            let loss = Loss::Evicted { actor: why.actor, reason: why.reason };
+            self.pool.bus().publish(&Event::TicketLost(lease, loss));
+        }
+    }
+
+    /// The time of a lease was up, and it was given away; false if the ticket
+    /// does not hold what it held then.
+    pub(super) fn over(&self, lease: LeaseId, fence: u64) -> bool {
+        let held = self.tickets.holds(lease, fence);
+        if held && self.tickets.remove(lease) {
+            self.pool.bus().publish(&Event::TicketLost(lease, Loss::Gone));
+        }
+        held
+    }
+}
+
+/// A statement as a part of a transaction.
+pub(super) fn step(text: &SqlText, values: Vec<Value>, must_change: bool) -> Step {
+    Step { sql: Arc::clone(&text.sql), values: text.values(values), must_change }
+}
+
+/// The leases that have ended, of those to which something is bound.
+fn ended(page: &NameRow) -> Vec<LeaseId> {
+    let ended = page.effects.iter().filter_map(|effect| match effect {
+        Effect::Ended { id } => Some(*id),
+        _ => None,
+    });
+    ended.collect()
+}
+
+fn news(effect: &Effect, why: Option<&EvictionNotice>) -> Option<(SessionId, TicketNews)> {
+    match *effect {
+        Effect::HandedOver { id: lease, session, fence, predecessor } => {
+            Some((session, TicketNews::Granted { lease, fence, predecessor }))
+        }
+        Effect::Evicted { id: lease, session } => {
+            why.map(|why| (session, TicketNews::Evicted { lease, why: why.clone() }))
+        }
+        Effect::Ended { .. } => None,
+    }
+}
+
+/// How often it was tried, and for how long it will be.
+pub(super) struct Tries<'a> {
+    clock: &'a Clock,
+    until: Moment,
+    pause: Duration,
+}
+
+impl<'a> Tries<'a> {
+    pub(super) fn new(clock: &'a Clock) -> Self {
+        let until = clock.now().after(PATIENCE);
+        Self { clock, until, pause: Duration::from_millis(1) }
+    }
+
+    /// A pause of random length, longer each time.
+    pub(super) async fn pause(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        if now >= self.until {
+            let message = "others change this name all the time; try again later";
+            return Err(Error::new(ErrorKind::Unavailable, message));
+        }
+        self.clock.sleep_until(now.after(self.pause.mul_f64(fastrand::f64()))).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        Ok(())
+    }
+}
+
+/// How far the database's clock is ahead of ours, about: good enough to say
+/// when a statement that is late has come too late, and for nothing else.
+#[derive(Debug, Default)]
+pub(super) struct ClockOffset(AtomicI64);
+
+impl ClockOffset {
+    pub(super) fn note(&self, theirs: Moment, ours: Moment) {
+        self.0.store(micros(theirs) - micros(ours), Ordering::Relaxed);
+    }
+
+    /// When a statement that leaves now is too old, by the database's clock.
+    pub(super) fn good_until(&self, clock: &Clock) -> i64 {
+        micros(clock.now().after(GOOD)) + self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Verbs of one client on one name go one after the other: they would only
+/// beat each other.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Turns {
+    async fn enter(&self, name: &Name) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if turns.len() >= 1024 {
+                turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            }
+            Arc::clone(turns.entry(name.clone()).or_default())
+        };
+        turn.lock_owned().await
+    }
+}

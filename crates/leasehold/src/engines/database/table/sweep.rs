@@ -1,0 +1,198 @@
+//! Cleaning up, a little at a time and by one client at a time, so that
+//! nothing remains. What lives is never touched.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::Inner;
+use super::names::TableNames;
+use super::row::{NameRow, span};
+use super::text::SqlText;
+use crate::engine::state::Verb;
+use crate::engines::database::dialect::Dialect;
+use crate::engines::database::drivers::{Row, Value};
+use crate::error::Result;
+
+/// How long it rests between two sweeps of all clients together.
+const REST: Duration = Duration::from_secs(10);
+/// How many rows are taken at a time, and how often in one sweep: enough to
+/// keep up with thousands of names a second that are used once.
+pub(super) const BROOM: usize = 512;
+const STROKES: usize = 100;
+/// How long changes are kept for watchers that are slow.
+const KEEP: Duration = Duration::from_secs(60);
+/// How long a loss is kept for a holder that never asks; and one whose holder
+/// knows of it by its own clock, if all is well. That has a fence for a reason,
+/// which is shorter than any other.
+const LOSSES: Duration = Duration::from_secs(24 * 60 * 60);
+const OVER: Duration = Duration::from_secs(60);
+
+/// Every statement of a sweep.
+#[derive(Debug)]
+pub(super) struct SweepSql {
+    /// 1 how long it rests.
+    turn: SqlText,
+    /// 1 how many.
+    idle: SqlText,
+    /// 1 namespace, 2 fence.
+    floor: SqlText,
+    /// 1 namespace, 2 fence.
+    forget: SqlText,
+    /// 1 how many.
+    dead: SqlText,
+    /// 1 how many.
+    retired: SqlText,
+    /// 1 session.
+    retire: SqlText,
+    /// 1 how old, 2 how many.
+    changes: SqlText,
+    /// 1 namespace, 2 version.
+    cut: SqlText,
+    drop_changes: SqlText,
+    /// 1 how old.
+    watchers: SqlText,
+    /// 1 how old, 2 how old if its time was up.
+    losses: SqlText,
+}
+
+impl SweepSql {
+    pub(super) fn new(names: &TableNames) -> Self {
+        let text = |template: &str| SqlText::new(names, template);
+        let again = match names.dialect {
+            Dialect::Postgres => {
+                "AS d (namespace, floor, version, cut) VALUES ($1, $2::bigint, 0, 0) ON CONFLICT \
+                 (namespace) DO UPDATE SET floor = greatest(d.floor, excluded.floor)"
+            }
+            Dialect::Mysql => {
+                "(namespace, floor, version, cut) VALUES ($1, $2, 0, 0) ON DUPLICATE KEY UPDATE \
+                 floor = GREATEST(floor, VALUES(floor))"
+            }
+        };
+        Self {
+            turn: text(
+                "UPDATE {meta} SET value = {now} WHERE word = 'swept' \
+                 AND value < {now} - $1::bigint",
+            ),
+            idle: text(
+                "SELECT namespace, fence FROM {names} \
+                 WHERE forget_at <= {then} ORDER BY forget_at LIMIT $1",
+            ),
+            floor: text(&format!("INSERT INTO {{namespaces}} {again}")),
+            forget: text(
+                "DELETE FROM {names} WHERE namespace = $1 AND fence <= $2::bigint \
+                 AND forget_at <= {then}",
+            ),
+            dead: text(
+                "SELECT n.namespace, n.name FROM {sessions} s JOIN {names} n ON n.watch = s.id \
+                 WHERE s.expires <= {then} LIMIT $1",
+            ),
+            retired: text(
+                "SELECT s.id FROM {sessions} s \
+                 WHERE s.expires <= {then} AND s.expires + s.delay <= {then} \
+                 AND NOT EXISTS (SELECT 1 FROM {names} n WHERE n.watch = s.id) \
+                 AND NOT EXISTS (SELECT 1 FROM {records} r WHERE r.session = s.id) LIMIT $1",
+            ),
+            retire: text("DELETE FROM {sessions} WHERE id = $1 AND expires <= {then}"),
+            changes: text(
+                "SELECT namespace, version FROM {changes} WHERE at <= {then} - $1::bigint \
+                 ORDER BY at LIMIT $2",
+            ),
+            cut: text(
+                "UPDATE {namespaces} SET cut = greatest(cut, $2::bigint) WHERE namespace = $1",
+            ),
+            drop_changes: text("DELETE FROM {changes} WHERE namespace = $1 AND version <= $2"),
+            watchers: text("DELETE FROM {watchers} WHERE expires <= {then} - $1::bigint"),
+            losses: text(
+                "DELETE FROM {losses} WHERE at <= {then} - $1::bigint \
+                 OR (length(why) <= 20 AND at <= {then} - $2::bigint)",
+            ),
+        }
+    }
+}
+
+impl Inner {
+    /// Sweeps, if nobody else has just done so.
+    pub(super) async fn sweep(&self) -> Result<()> {
+        let turn = self.run(&self.sweeping.turn, vec![span(REST).into()]).await?;
+        if turn.affected == 0 {
+            return Ok(());
+        }
+        self.run(&self.sweeping.watchers, vec![span(KEEP).into()]).await?;
+        let ages = vec![span(LOSSES).into(), span(OVER).into()];
+        self.run(&self.sweeping.losses, ages).await?;
+        for _ in 0..STROKES {
+            let swept = [
+                self.end_seats().await?,
+                self.end_records().await?,
+                self.end_changes().await?,
+                self.forget_names().await?,
+                self.retire_sessions().await?,
+            ];
+            if swept.into_iter().all(|count| count < BROOM) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Names with nothing left to remember. Before rows go, the largest fence is
+    /// kept as the floor of the namespace; no row goes that has a larger one.
+    async fn forget_names(&self) -> Result<usize> {
+        let rows = self.some(&self.sweeping.idle).await?;
+        for (space, fence) in largest(&rows, 1)? {
+            let values = || vec![space.as_str().into(), fence.into()];
+            self.run(&self.sweeping.floor, values()).await?;
+            self.run(&self.sweeping.forget, values()).await?;
+        }
+        Ok(rows.len())
+    }
+
+    /// Leases and places that nobody asked for since their session ended.
+    async fn end_seats(&self) -> Result<usize> {
+        let rows = self.some(&self.sweeping.dead).await?;
+        for row in &rows {
+            let tick = |page: &mut NameRow| Ok(page.step(Verb::Tick));
+            self.change(&self.full_name(row, 0)?, 0, tick).await?;
+        }
+        Ok(rows.len())
+    }
+
+    /// Sessions that have ended, are waited out and keep nothing.
+    async fn retire_sessions(&self) -> Result<usize> {
+        let rows = self.some(&self.sweeping.retired).await?;
+        for row in &rows {
+            self.run(&self.sweeping.retire, vec![row.int(0)?.into()]).await?;
+        }
+        Ok(rows.len())
+    }
+
+    /// Changes that even slow watchers have read.
+    async fn end_changes(&self) -> Result<usize> {
+        let values = vec![span(KEEP).into(), count(BROOM)];
+        let rows = self.run(&self.sweeping.changes, values).await?.rows;
+        for (space, version) in largest(&rows, 1)? {
+            let values = || vec![space.as_str().into(), version.into()];
+            self.run(&self.sweeping.cut, values()).await?;
+            self.run(&self.sweeping.drop_changes, values()).await?;
+        }
+        Ok(rows.len())
+    }
+
+    async fn some(&self, find: &SqlText) -> Result<Vec<Row>> {
+        Ok(self.run(find, vec![count(BROOM)]).await?.rows)
+    }
+}
+
+pub(super) fn count(many: usize) -> Value {
+    i64::try_from(many).unwrap_or(i64::MAX).into()
+}
+
+/// The largest number in a column, for each namespace in the first.
+fn largest(rows: &[Row], at: usize) -> Result<HashMap<String, i64>> {
+    let mut found: HashMap<String, i64> = HashMap::new();
+    for row in rows {
+        let most = found.entry(row.text(0)?.to_owned()).or_default();
+        *most = row.int(at)?.max(*most);
+    }
+    Ok(found)
+}

@@ -1,0 +1,442 @@
+//! What the statements do, on real servers.
+
+// Tasks of these tests live on the runtime of the test.
+#![allow(clippy::disallowed_methods)]
+
+use std::time::Duration;
+
+use super::super::server::Server;
+use super::*;
+use crate::claim::{Owner, Predecessor, Stance, Store, Wants};
+use crate::engines::database::drivers::Settings;
+use crate::engines::database::drivers::Value;
+use crate::engines::database::pool::Pool;
+use crate::error::ErrorKind;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn pool(url: &str) -> Pool {
+    let url = Url::parse(url).unwrap();
+    Pool::open(&Settings::from_url(&url).unwrap(), Clock::System).await.unwrap()
+}
+
+async fn table(url: &str) -> Table {
+    Table::open(pool(url).await, &Url::parse(url).unwrap(), Clock::System).await.unwrap()
+}
+
+fn name(text: &str) -> Name {
+    Name::new(&Namespace::default(), text).unwrap()
+}
+
+fn claim(text: &str, label: &str) -> Claim {
+    Claim::new(Ticket::new(name(text), Mode::Exclusive), Owner::new(label), HOUR)
+}
+
+async fn granted(table: &Table, claim: Claim) -> u64 {
+    match table.acquire(claim).await.unwrap() {
+        Verdict::Granted(grant) => grant.fence,
+        Verdict::Busy(busy) => panic!("busy: {busy:?}"),
+    }
+}
+
+async fn release(table: &Table, ticket: Ticket) {
+    let released = table.release(ticket, Ending::new()).await.unwrap();
+    assert_eq!(released, Released::Released);
+}
+
+/// Takes a name and gives it back; its fence.
+async fn round(table: &Table, text: &str) -> u64 {
+    let claim = claim(text, "round");
+    let ticket = claim.ticket.clone();
+    let fence = granted(table, claim).await;
+    release(table, ticket).await;
+    fence
+}
+
+async fn one(pool: &Pool, sql: &str) -> i64 {
+    pool.run(&sql.into(), Vec::new()).await.unwrap().rows[0].int(0).unwrap()
+}
+
+/// What a server says about a statement, all columns of all rows.
+async fn explained(table: &Table, text: &SqlText, values: Vec<Value>) -> String {
+    let sql = format!("EXPLAIN {}", text.sql).into();
+    let reply = table.0.pool.run(&sql, text.values(values)).await.unwrap();
+    format!("{:?}", reply.rows.iter().map(|row| row.texts()).collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn names_are_found_by_their_key_alone() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let pool = &table.0.pool;
+        if pool.dialect() == Dialect::Postgres {
+            // A small table is quicker to read than its index: that is no test.
+            pool.batch("ALTER DATABASE postgres SET enable_seqscan = off").await.unwrap();
+        }
+        let table = self::table(&server.url()).await;
+        for at in 0..50 {
+            round(&table, &format!("n{at}")).await;
+        }
+        let [space, text] = table.0.key(&name("n7"));
+        let key = || vec![space.clone(), text.clone()];
+        let with = |more: Vec<Value>| [key(), more].concat();
+        let statements = &table.0.statements;
+        let page = table.0.load(&name("n7"), 0).await.unwrap();
+        let mut swap = page.values(text.clone(), 0).unwrap();
+        swap.push("[]".into());
+        let cases = [
+            (&statements.load, with(vec![1.into()])),
+            (&statements.free, with(vec!["x".into(), 1.into()])),
+            (&statements.swap, swap),
+            (&table.0.marks.of(1).1, key()),
+        ];
+        for (text, values) in cases {
+            let plan = explained(&table, text, values).await;
+            let by_key = match table.0.pool.dialect() {
+                Dialect::Postgres => {
+                    plan.contains("leasehold_names_pkey") && !plan.contains("Seq Scan on leasehold")
+                }
+                Dialect::Mysql => {
+                    plan.contains("PRIMARY") && !plan.contains("\"ALL\", \"PRIMARY\"")
+                }
+            };
+            assert!(by_key, "{}: {plan}", text.sql);
+        }
+    }
+}
+
+/// A scan would lock every row it reads.
+#[tokio::test]
+async fn two_names_in_a_table_of_two_never_block_each_other() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        round(&table, "a").await;
+        round(&table, "b").await;
+        let mut other = table.0.pool.dedicate().await.unwrap();
+        other.run("BEGIN", Vec::new()).await.unwrap();
+        let page = table.0.load(&name("a"), 0).await.unwrap();
+        let [_, text] = table.0.key(&name("a"));
+        let mut values = page.values(text, 0).unwrap();
+        values.push("[]".into());
+        let swap = &table.0.statements.swap;
+        let swapped = other.run(&swap.sql, swap.values(values)).await.unwrap();
+        assert_eq!(swapped.affected, 1, "the row of the other name is not locked");
+        round(&table, "b").await;
+        let waiting = claim("b", "holder");
+        granted(&table, waiting.clone()).await;
+        let mut queued = claim("b", "waiter");
+        queued.stance = Stance::Wait { until: Moment::NEVER };
+        assert!(matches!(table.acquire(queued).await.unwrap(), Verdict::Busy(_)));
+        table.0.sweep().await.unwrap();
+        other.run("ROLLBACK", Vec::new()).await.unwrap();
+    }
+}
+
+/// Makes whoever calls itself slow wait between the drawing of its fence and
+/// the winning of its row, for as long as the advisory lock 7 is held.
+#[cfg(feature = "postgres")]
+const SLOW: &str = "\
+CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+ IF NEW.owner = 'slow' THEN PERFORM pg_advisory_xact_lock(7); END IF; RETURN NEW; END $$; \
+CREATE TRIGGER slow BEFORE INSERT ON leasehold_names FOR EACH ROW EXECUTE FUNCTION slow(); \
+CREATE SEQUENCE numbers; \
+CREATE TABLE naive (name TEXT PRIMARY KEY, fence BIGINT, owner TEXT); \
+CREATE TRIGGER slow BEFORE INSERT ON naive FOR EACH ROW EXECUTE FUNCTION slow();";
+
+#[cfg(feature = "postgres")]
+async fn until_slow_waits(pool: &Pool) {
+    let sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+    while one(pool, sql).await == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The fence of a new row is drawn before the row is won. With rows that are
+/// deleted by the release, a later grant may have the smaller fence.
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn a_fence_that_was_drawn_long_ago_is_not_given_to_a_later_grant() {
+    const TAKE: &str = "INSERT INTO naive VALUES ('n', nextval('numbers'), $1) \
+         ON CONFLICT DO NOTHING RETURNING fence";
+    let server = Server::postgres();
+    let url = format!("{}?timeout=20s", server.url());
+    let (table, slow) = (self::table(&url).await, self::table(&url).await);
+    let pool = &table.0.pool;
+    pool.batch(SLOW).await.unwrap();
+    let mut gate = pool.dedicate().await.unwrap();
+    gate.run("SELECT pg_advisory_lock(7)", Vec::new()).await.unwrap();
+
+    let naive = tokio::spawn(slow.0.pool.run(&TAKE.into(), vec!["slow".into()]));
+    until_slow_waits(pool).await;
+    let first = pool.run(&TAKE.into(), vec!["quick".into()]).await.unwrap().rows[0].int(0).unwrap();
+    pool.run(&"DELETE FROM naive".into(), Vec::new()).await.unwrap();
+    gate.run("SELECT pg_advisory_unlock(7)", Vec::new()).await.unwrap();
+    let later = naive.await.unwrap().unwrap().rows[0].int(0).unwrap();
+    assert!(later < first, "the naive statement shows the race: {later} after {first}");
+
+    gate.run("SELECT pg_advisory_lock(7)", Vec::new()).await.unwrap();
+    let slow = tokio::spawn(slow.acquire(claim("n", "slow")));
+    until_slow_waits(pool).await;
+    let first = round(&table, "n").await;
+    gate.run("SELECT pg_advisory_unlock(7)", Vec::new()).await.unwrap();
+    let Verdict::Granted(later) = slow.await.unwrap().unwrap() else { panic!("busy") };
+    assert!(later.fence > first, "{} after {first}", later.fence);
+}
+
+#[tokio::test]
+async fn a_forgotten_name_leaves_its_fence_to_the_namespace() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let pool = &table.0.pool;
+        let held = claim("held", "holder");
+        granted(&table, held.clone()).await;
+        let first = round(&table, "n").await;
+        // As if the clock had been far ahead then, and a minute had passed.
+        let ahead = first + 1_000_000_000_000;
+        let age = format!(
+            "UPDATE leasehold_names SET fence = {ahead}, forget_at = 1 \
+             WHERE lease IS NULL"
+        );
+        pool.batch(&age).await.unwrap();
+        table.0.sweep().await.unwrap();
+        assert_eq!(one(pool, "SELECT count(*) FROM leasehold_names").await, 1, "all but the held");
+        assert!(round(&table, "n").await > ahead);
+        release(&table, held.ticket).await;
+    }
+}
+
+/// Names and records that are used once come by the thousand: one sweep keeps up.
+#[tokio::test]
+async fn a_sweep_takes_thousands_of_what_was_used_once() {
+    const MANY: usize = 3000;
+    for server in Server::each() {
+        let table = self::table(&server.url()).await;
+        let pool = &table.0.pool;
+        let rows =
+            |row: &str| (0..MANY).map(|n| row.replace('#', &n.to_string())).collect::<Vec<_>>();
+        let names = rows("('default', 'once/#', 0, 0, 1, #, 1)").join(",");
+        let records = rows("('default', 'once/#', #, 1, 'x')").join(",");
+        let keep = "('default', 'kept', 1, NULL, 'x')";
+        pool.batch(&format!(
+            "INSERT INTO leasehold_names \
+              (namespace, name, created, updated, version, fence, forget_at) VALUES {names}; \
+             INSERT INTO leasehold_records \
+              (namespace, name, version, expires, value) VALUES {records}, {keep};"
+        ))
+        .await
+        .unwrap();
+        table.0.sweep().await.unwrap();
+        assert_eq!(one(pool, "SELECT count(*) FROM leasehold_names").await, 0);
+        assert_eq!(one(pool, "SELECT count(*) FROM leasehold_records").await, 1, "one stays");
+        let floor = one(pool, "SELECT floor FROM leasehold_namespaces").await;
+        assert_eq!(floor, i64::try_from(MANY).unwrap() - 1, "no fence may come again");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_ends_what_the_dead_left_and_nothing_else() {
+    for server in Server::each() {
+        let (table, dead) = (self::table(&server.url()).await, self::table(&server.url()).await);
+        let pool = &table.0.pool;
+        let held = claim("held", "living");
+        granted(&table, held.clone()).await;
+        for at in 0..3 {
+            granted(&dead, claim(&format!("left/{at}"), "dead")).await;
+        }
+        let end =
+            format!("UPDATE leasehold_sessions SET expires = 1 WHERE client = {}", dead.0.client);
+        pool.batch(&end).await.unwrap();
+        table.0.sweep().await.unwrap();
+        let states = "SELECT count(*) FROM leasehold_names WHERE watch IS NOT NULL";
+        assert_eq!(one(pool, states).await, 1, "only the living one holds");
+        assert_eq!(one(pool, "SELECT count(*) FROM leasehold_sessions").await, 1);
+        assert!(table.0.load(&held.ticket.name, 0).await.unwrap().state.sole().is_some());
+        release(&table, held.ticket).await;
+    }
+}
+
+/// A request with a key that is done writes nothing at all.
+#[tokio::test]
+async fn a_record_that_will_do_is_told_without_a_write() {
+    for server in Server::each() {
+        let table = self::table(&server.url()).await;
+        let pool = &table.0.pool;
+        let ask = |text: &str| {
+            let mut claim = claim(text, "asks");
+            claim.wants = Wants::RecordOrLease;
+            claim
+        };
+        let records = table.records().unwrap();
+        let put = |text: &str| Store::put(name(text), b"done".to_vec());
+        records.store(put("done")).await.unwrap().unwrap();
+        let Verdict::Busy(busy) = table.acquire(ask("done")).await.unwrap() else {
+            panic!("granted")
+        };
+        assert_eq!(busy.found.unwrap().value, b"done");
+        assert_eq!(one(pool, "SELECT count(*) FROM leasehold_names").await, 0);
+        granted(&table, ask("new")).await;
+        // A record whose time is up is no record, swept or not.
+        let mut short = put("over");
+        short.ttl = Some(Duration::from_millis(1));
+        records.store(short).await.unwrap().unwrap();
+        while table.0.record(&name("over")).await.unwrap().is_some() {}
+        granted(&table, ask("over")).await;
+    }
+}
+
+#[tokio::test]
+async fn many_who_come_first_make_the_tables_once() {
+    for server in Server::each() {
+        let url = server.url();
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let url = url.clone();
+                tokio::spawn(async move { table(&url).await })
+            })
+            .collect();
+        for task in tasks {
+            round(&task.await.unwrap(), "n").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn tables_of_a_newer_release_are_refused_with_advice() {
+    for server in Server::each() {
+        let url = server.url();
+        let pool = table(&url).await.0.pool.clone();
+        pool.batch("UPDATE leasehold_meta SET value = 99 WHERE word = 'version'").await.unwrap();
+        let opened = Table::open(pool, &Url::parse(&url).unwrap(), Clock::System).await;
+        let error = opened.err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("prefix"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_is_late_takes_nothing() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let late = |until: Moment| table.0.clock_offset.note(until, Clock::System.now());
+        late(Moment::from_nanos(0));
+        // The quick way is closed by its age; the other way reads the clock.
+        granted(&table, claim("n", "late")).await;
+        let row = "SELECT count(*) FROM leasehold_names WHERE state LIKE '%\"fence\":0%'";
+        assert_eq!(one(&table.0.pool, row).await, 0);
+    }
+}
+
+/// What the database adds by itself nobody can be faster at; the rest is for
+/// those who look first.
+#[tokio::test]
+async fn the_database_adds_to_plain_numbers_and_to_nothing_else() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let number = name("number");
+        table.0.enter_space(number.namespace()).await.unwrap();
+        assert_eq!(table.0.add_there(&number, 1).await.unwrap(), None, "there is none");
+        let odd: [&[u8]; 7] =
+            [b"", b"seven", b"-7", b"+7", b"7\n", b"\xff7\\", b"1000000000000000000"];
+        for value in odd {
+            table.0.store(Store::put(number.clone(), value.into())).await.unwrap().unwrap();
+            assert_eq!(table.0.add_there(&number, 1).await.unwrap(), None, "{value:?}");
+        }
+        let most = b"999999999999999999";
+        table.0.store(Store::put(number.clone(), most.to_vec())).await.unwrap().unwrap();
+        assert_eq!(table.0.add_there(&number, u64::MAX).await.unwrap(), None);
+        assert_eq!(table.0.add_there(&number, 1).await.unwrap(), Some(1_000_000_000_000_000_000));
+        let found = table.0.record(&number).await.unwrap().unwrap();
+        assert_eq!(found.value, b"1000000000000000000");
+    }
+}
+
+/// Ends the sessions of a client by the database's clock, or gives them an hour.
+async fn set_end(table: &Table, far: bool) {
+    let now = if table.0.pool.dialect() == Dialect::Postgres {
+        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    } else {
+        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+    };
+    let sign = if far { "+" } else { "-" };
+    let sql = format!(
+        "UPDATE leasehold_sessions SET expires = {now} {sign} 3600000000 WHERE client = {}",
+        table.0.client
+    );
+    assert_eq!(table.0.pool.run(&sql.into(), Vec::new()).await.unwrap().affected, 1);
+}
+
+async fn renewed(table: &Table, claim: &Claim) -> Renewal {
+    let refresh = Refresh::new(claim.ticket.clone(), HOUR);
+    table.renew(vec![refresh]).await.remove(0)
+}
+
+/// An extension changes no name, so nothing but the session tells of it.
+#[tokio::test]
+async fn a_session_that_was_extended_after_the_look_loses_nothing() {
+    for server in Server::each() {
+        let (one, two) = (table(&server.url()).await, table(&server.url()).await);
+        granted(&one, claim("n", "holder")).await;
+        set_end(&one, false).await;
+        let other = claim("n", "other");
+        let session = two.0.session_for(&other).await.unwrap().id;
+        let mut page = two.0.load(&name("n"), session).await.unwrap();
+        let taken =
+            page.step(crate::engine::state::Verb::Acquire { claim: Box::new(other), session });
+        assert!(matches!(taken, crate::engine::state::Answer::Granted { .. }), "it had ended");
+        set_end(&one, true).await;
+        assert!(!two.0.write(&mut page, session).await.unwrap(), "two hold it");
+    }
+}
+
+/// However it came to it: the session lives, and the name is another's.
+#[tokio::test]
+async fn a_holder_whose_name_was_given_away_hears_of_it() {
+    for server in Server::each() {
+        let (one, two) = (table(&server.url()).await, table(&server.url()).await);
+        let first = claim("n", "first");
+        granted(&one, first.clone()).await;
+        set_end(&one, false).await;
+        let second = claim("n", "second");
+        granted(&two, second.clone()).await;
+        set_end(&one, true).await;
+        assert!(matches!(renewed(&one, &first).await, Renewal::Gone), "two hold it");
+        assert!(matches!(renewed(&two, &second).await, Renewal::Held { .. }));
+    }
+}
+
+/// The word that an earlier attempt has lost comes after the next one has won.
+#[tokio::test]
+async fn a_late_word_of_an_earlier_attempt_takes_nothing_away() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let claim = claim("n", "holder");
+        let earlier = granted(&table, claim.clone()).await;
+        release(&table, claim.ticket.clone()).await;
+        let fence = granted(&table, claim.clone()).await;
+        assert!(table.0.tickets.holds(claim.ticket.id, fence) && fence > earlier);
+        let (client, lease) = (row::int(table.0.client), row::key(claim.ticket.id));
+        let lost = vec![client.into(), lease.into(), earlier.to_string().into()];
+        table.0.run(&table.0.statements.lose, lost).await.unwrap();
+        assert!(matches!(renewed(&table, &claim).await, Renewal::Held { .. }));
+        assert!(table.0.tickets.holds(claim.ticket.id, fence), "it was believed");
+        assert!(table.0.over(claim.ticket.id, fence), "word of the present one was not");
+    }
+}
+
+#[tokio::test]
+async fn a_place_says_which_grants_came_before_it() {
+    for server in Server::each() {
+        let table = table(&server.url()).await;
+        let fence = granted(&table, claim("n", "holder")).await;
+        let mut queued = claim("n", "waiter");
+        queued.stance = Stance::Wait { until: Moment::NEVER };
+        let Verdict::Busy(busy) = table.acquire(queued.clone()).await.unwrap() else {
+            panic!("two hold it");
+        };
+        assert_eq!(busy.place.unwrap().floor, fence);
+        table.0.tickets.hand(queued.ticket.id, fence, Predecessor::None);
+        assert!(table.0.tickets.outlook(queued.ticket.id).is_some(), "an old grant was believed");
+        table.0.tickets.hand(queued.ticket.id, fence + 1, Predecessor::None);
+        assert!(table.0.tickets.outlook(queued.ticket.id).is_none(), "a new one was not");
+    }
+}

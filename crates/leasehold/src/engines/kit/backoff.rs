@@ -1,0 +1,62 @@
+//! Ever longer pauses between attempts.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+
+/// The pause before the next attempt. Doubles each time, up to a limit.
+#[derive(Clone, Debug)]
+pub(in crate::engines) struct Backoff {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    pub(in crate::engines) const fn new(first: Duration, longest: Duration) -> Self {
+        Self { first, longest, next: first }
+    }
+
+    /// The next pause, with jitter: half of it at least, since many clients lose
+    /// a server at once and must not come back at once.
+    pub(in crate::engines) fn next(&mut self) -> Duration {
+        let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.next = (self.next * 2).min(self.longest);
+        pause
+    }
+
+    pub(in crate::engines) async fn sleep(&mut self, clock: &Clock) {
+        clock.sleep_until(clock.now().after(self.next())).await;
+    }
+
+    /// Sleeps after a connection that stood for `stood`. One that breaks at once
+    /// is no reason for haste; one that stood for longer than it was waited for
+    /// is.
+    pub(in crate::engines) async fn sleep_after(&mut self, stood: Duration, clock: &Clock) {
+        if stood > self.next {
+            self.reset();
+        }
+        self.sleep(clock).await;
+    }
+
+    pub(in crate::engines) const fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_limit_and_begin_anew() {
+        let milli = Duration::from_millis;
+        let mut backoff = Backoff::new(milli(10), milli(50));
+        for most in [10, 20, 40, 50, 50] {
+            let pause = backoff.next();
+            assert!((milli(most) / 2..=milli(most)).contains(&pause), "{pause:?}");
+        }
+        backoff.reset();
+        assert!(backoff.next() <= milli(10));
+    }
+}

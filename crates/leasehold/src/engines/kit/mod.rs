@@ -1,0 +1,16 @@
+//! What several engines are made of. Knows none of them.
+
+#[cfg(feature = "_server")]
+pub(super) mod backoff;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+pub(super) mod health;
+pub(super) mod lifeline;
+#[cfg(feature = "_server")]
+pub(super) mod skew;
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
+pub(super) mod supervise;
+#[cfg(feature = "_server")]
+pub(super) mod timeout;
+#[cfg(feature = "_server")]
+pub(super) mod tls;
+pub(super) mod watch_queue;

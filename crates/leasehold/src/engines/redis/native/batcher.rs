@@ -1,0 +1,332 @@
+//! The batcher: carries the verbs of one client, many in one call.
+//!
+//! A call that finds others waiting takes them along; nothing waits for a call
+//! to fill. While one call is on its way the next one gathers, so the busier a
+//! client is the fewer calls it makes. No verb is sent twice: not all of them
+//! know a lease id by which the second would be told from the first.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redis::{Cmd, Value};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Semaphore, oneshot};
+
+use super::keys::{Key, Shard};
+use super::pack::garbled;
+use super::verb::{ScriptAnswer, TimedAnswer, closed};
+use crate::engines::redis::address::Address;
+use crate::engines::redis::link::{self, Link, Reply, Request};
+use crate::engines::redis::script::{Call, Script};
+use crate::error::Result;
+use crate::home::Handle;
+use crate::mutant::{self, Mutant};
+use crate::name::Name;
+
+macro_rules! parts {
+    ($($file:literal),+) => { concat!($(include_str!(concat!("scripts/", $file, ".lua"))),+) };
+}
+
+/// Without its clock, which a test brings itself.
+#[cfg(test)]
+pub(super) const STEP_ALONE: &str = parts!("quick", "common", "words", "step");
+
+static STEP: Script = Script::new(parts!("clock", "quick", "common", "words", "step"));
+static RECORD: Script = Script::new(parts!("clock", "count", "common", "record"));
+
+/// The most verbs of one call: a server does nothing else while it serves them.
+const MOST: usize = 128;
+/// How many calls are on their way at the same time: one is being served while
+/// the other one is read or written.
+const AT_ONCE: usize = 5;
+
+/// Who serves a verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ScriptChoice {
+    /// The script of leases.
+    Leases,
+    /// The script of records.
+    Records,
+    /// No script: the verb is empty, and its key is read.
+    Reading,
+}
+
+/// Which keys of its shard a verb has.
+#[derive(Debug, Default)]
+pub(super) struct OpKeys {
+    /// Those of this lease.
+    pub(super) lease: Option<Name>,
+    /// This record.
+    pub(super) record: Option<Name>,
+    /// What lists records.
+    pub(super) lists: bool,
+}
+
+impl OpKeys {
+    pub(super) fn of_lease(name: &Name) -> Self {
+        Self { lease: Some(name.clone()), ..Self::default() }
+    }
+
+    pub(super) fn of_record(name: &Name) -> Self {
+        Self { record: Some(name.clone()), ..Self::default() }
+    }
+
+    fn count(&self) -> usize {
+        2 * usize::from(self.lease.is_some())
+            + usize::from(self.record.is_some())
+            + 2 * usize::from(self.lists)
+    }
+
+    fn write(&self, shard: &Shard, command: &mut Cmd) {
+        if let Some(name) = &self.lease {
+            command.arg(shard.summary(name.as_str())).arg(shard.details(name.as_str()));
+        }
+        if let Some(name) = &self.record {
+            command.arg(shard.record(name.as_str()));
+        }
+        if self.lists {
+            command.arg(shard.records()).arg(shard.lapses());
+        }
+    }
+}
+
+/// Carries verbs; cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) enum Batcher {
+    /// To the one primary.
+    One(UnboundedSender<Op>),
+    /// To the primaries of a cluster.
+    Many(Arc<BatchQueues>),
+}
+
+/// A queue for each primary: one that stands still keeps no verb waiting that is
+/// for another. Where a verb goes in the end the link decides.
+#[derive(Debug)]
+pub(super) struct BatchQueues {
+    sender: BatchSender,
+    home: Handle,
+    open: Mutex<BTreeMap<Option<Address>, UnboundedSender<Op>>>,
+}
+
+impl BatchQueues {
+    fn of(&self, shard: &Shard) -> UnboundedSender<Op> {
+        let to = self.sender.link.home(shard.slot());
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.entry(to).or_insert_with(|| start(&self.home, self.sender.clone())).clone()
+    }
+}
+
+fn start(home: &Handle, sender: BatchSender) -> UnboundedSender<Op> {
+    let (queue, ops) = unbounded_channel();
+    home.spawn(rounds(sender, ops));
+    queue
+}
+
+/// One verb on its way, and where its answer goes.
+#[derive(Debug)]
+pub(super) struct Op {
+    script: ScriptChoice,
+    shard: Shard,
+    keys: OpKeys,
+    verb: Vec<u8>,
+    back: oneshot::Sender<Result<TimedAnswer>>,
+}
+
+impl Op {
+    const fn goes_to(&self) -> (ScriptChoice, &Shard) {
+        (self.script, &self.shard)
+    }
+}
+
+/// Names, as a script packs them, of records whose lease has ended.
+pub(super) type Orphans = Vec<u8>;
+
+impl Batcher {
+    /// Starts on the runtime it is called on, and ends with its last handle.
+    pub(super) fn start(link: Link, orphans: UnboundedSender<Orphans>) -> Self {
+        let (home, spread) = (Handle::current(), link.is_cluster());
+        let sender = BatchSender { link, orphans };
+        if spread {
+            return Self::Many(Arc::new(BatchQueues { sender, home, open: Mutex::default() }));
+        }
+        Self::One(start(&home, sender))
+    }
+
+    /// Takes one verb to the server, with the keys that are its own.
+    pub(super) fn carry(
+        &self,
+        script: ScriptChoice,
+        shard: Shard,
+        keys: OpKeys,
+        verb: Vec<u8>,
+    ) -> impl Future<Output = Result<TimedAnswer>> + Send + use<> {
+        let (back, answer) = oneshot::channel();
+        let op = Op { script, shard, keys, verb, back };
+        let sent = match self {
+            Self::One(queue) => queue.send(op),
+            Self::Many(queues) => queues.of(&op.shard).send(op),
+        };
+        async move {
+            sent.map_err(|_| closed())?;
+            answer.await.unwrap_or_else(|_| Err(closed().unknown()))
+        }
+    }
+}
+
+/// What takes the calls there and brings the answers back.
+#[derive(Clone, Debug)]
+struct BatchSender {
+    link: Link,
+    orphans: UnboundedSender<Orphans>,
+}
+
+/// Takes what has gathered, again and again.
+async fn rounds(sender: BatchSender, mut ops: UnboundedReceiver<Op>) {
+    let room = Arc::new(Semaphore::new(AT_ONCE));
+    let mut gathered = Vec::new();
+    while ops.recv_many(&mut gathered, MOST).await > 0 {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        // What has come in while there was no room goes along.
+        while gathered.len() < MOST
+            && let Ok(op) = ops.try_recv()
+        {
+            gathered.push(op);
+        }
+        let (sender, ops) = (sender.clone(), std::mem::take(&mut gathered));
+        Handle::current().spawn(async move {
+            sender.deliver(ops).await;
+            drop(place);
+        });
+    }
+}
+
+impl BatchSender {
+    /// One call for each script and shard.
+    async fn deliver(&self, ops: Vec<Op>) {
+        let bags = bags(ops);
+        let requests = || bags.iter().map(|batch| request(batch)).collect();
+        let mut replies = self.link.asks(requests()).await;
+        if mutant::lives(Mutant::VerbsSentTwice) && replies.iter().flatten().any(has_failure) {
+            replies = self.link.asks(requests()).await;
+        }
+        for (batch, reply) in bags.into_iter().zip(replies) {
+            self.hand_out(batch, reply);
+        }
+    }
+
+    fn hand_out(&self, batch: Vec<Op>, reply: Result<Reply>) {
+        let answers = reply.and_then(|reply| {
+            let known = (reply.sent_at, reply.acknowledged);
+            Ok((known, answers(reply.value, batch[0].script, batch.len())?))
+        });
+        match answers {
+            // Where nobody waits any more, nothing is lost.
+            Err(error) => batch.into_iter().for_each(|op| {
+                let _ = op.back.send(Err(error.clone()));
+            }),
+            Ok(((sent_at, acknowledged), mut answers)) => {
+                let orphans = answers.split_off(batch.len());
+                for (op, said) in batch.into_iter().zip(answers) {
+                    let answered = said.map(|said| TimedAnswer { said, sent_at, acknowledged });
+                    let _ = op.back.send(answered);
+                }
+                for names in orphans {
+                    let Ok(ScriptAnswer::Packed(names)) = names else { continue };
+                    let _ = self.orphans.send(names);
+                }
+            }
+        }
+    }
+}
+
+/// Those for one script and shard together, in the order they came.
+fn bags(mut ops: Vec<Op>) -> Vec<Vec<Op>> {
+    if ops.windows(2).all(|pair| pair[0].goes_to() == pair[1].goes_to()) {
+        return vec![ops];
+    }
+    ops.sort_by(|one, other| one.goes_to().cmp(&other.goes_to()));
+    let mut bags: Vec<Vec<Op>> = Vec::new();
+    for op in ops {
+        match bags.last_mut().filter(|batch| batch[0].goes_to() == op.goes_to()) {
+            Some(batch) => batch.push(op),
+            None => bags.push(vec![op]),
+        }
+    }
+    bags
+}
+
+fn request(batch: &[Op]) -> Request {
+    let shard = &batch[0].shard;
+    let (publish, changes) = (publish(shard).into(), shard.changes());
+    match batch[0].script {
+        ScriptChoice::Reading => {
+            let mut read = redis::cmd("MGET");
+            batch.iter().for_each(|op| op.keys.write(shard, &mut read));
+            Request::Command(read)
+        }
+        ScriptChoice::Leases => {
+            let args = [publish, shard.prefix().to_string().into_bytes(), changes];
+            call(&STEP, batch, &[shard.counter(), shard.index()], &args)
+        }
+        ScriptChoice::Records => {
+            let keys = [shard.counter(), shard.records(), shard.lapses()];
+            call(&RECORD, batch, &keys, &[publish, changes])
+        }
+    }
+}
+
+/// A call with its own keys and arguments, and those of all verbs.
+fn call(script: &'static Script, batch: &[Op], keys: &[Key<'_>], args: &[Vec<u8>]) -> Request {
+    let count = keys.len() + batch.iter().map(|op| op.keys.count()).sum::<usize>();
+    Request::Call(Call::written(script, count, |call| {
+        call.arg(keys);
+        batch.iter().for_each(|op| op.keys.write(&batch[0].shard, call));
+        call.arg(args);
+        batch.iter().for_each(|op| {
+            call.arg(&op.verb);
+        });
+    }))
+}
+
+/// In a cluster a message stays in its shard.
+fn publish(shard: &Shard) -> &'static str {
+    if shard.is_spread() { "SPUBLISH" } else { "PUBLISH" }
+}
+
+/// One for each verb, and the orphans if there are any. What is wrong with one
+/// says nothing of the others.
+fn answers(
+    value: Value,
+    script: ScriptChoice,
+    expected: usize,
+) -> Result<Vec<Result<ScriptAnswer>>> {
+    let Value::Array(values) = value else { return Err(garbled()) };
+    let read = if script == ScriptChoice::Reading { said } else { served };
+    let answers: Vec<_> = values.into_iter().map(read).collect();
+    if answers.len() >= expected { Ok(answers) } else { Err(garbled()) }
+}
+
+/// Whether one of its verbs has failed.
+fn has_failure(reply: &Reply) -> bool {
+    let Value::Array(values) = &reply.value else { return false };
+    values.iter().any(|it| matches!(it, Value::BulkString(bytes) if bytes.starts_with(b"!")))
+}
+
+/// What a script says to one verb; with a `!` before it, why it failed.
+pub(super) fn served(value: Value) -> Result<ScriptAnswer> {
+    match &value {
+        Value::BulkString(bytes) if bytes.first() == Some(&b'!') => {
+            Err(link::failed(&String::from_utf8_lossy(&bytes[1..])))
+        }
+        _ => said(value),
+    }
+}
+
+fn said(value: Value) -> Result<ScriptAnswer> {
+    match value {
+        Value::BulkString(bytes) => Ok(ScriptAnswer::Packed(bytes)),
+        Value::Nil => Ok(ScriptAnswer::Nothing),
+        Value::Int(number) => u64::try_from(number).map(ScriptAnswer::Plain).map_err(|_| garbled()),
+        _ => Err(garbled()),
+    }
+}

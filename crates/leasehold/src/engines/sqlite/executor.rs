@@ -1,0 +1,164 @@
+//! The executor: where work reaches the store.
+//!
+//! Whoever finds the store free does its own transaction, on its own thread: it
+//! takes some microseconds, and two changes of thread would take longer. When
+//! others are before it, in this process or in another, the work goes to the
+//! thread of the store, which waits for its turn and does all that has come
+//! meanwhile in one transaction.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::SqliteOptions;
+use super::clients::{ClientId, ClientRegistry};
+use super::command::{AnyCommand, ExecutorMessage};
+use super::notify::Inbox;
+use super::store::Store;
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The most verbs of one transaction: the first must not wait for ever.
+const BATCH: usize = 1000;
+/// From so many verbs at once on they share a transaction.
+const CROWD: usize = 4;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Executor(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Gone once the engine is closed.
+    store: Mutex<Option<Store>>,
+    /// The thread wants the store: nobody may push in before it again and again.
+    claimed: AtomicBool,
+    /// So much work comes at once that sharing a commit is worth the way to the
+    /// thread.
+    crowded: AtomicBool,
+}
+
+/// What the engine gets to know of an opened store.
+#[derive(Debug)]
+pub(super) struct OpenedStore {
+    pub(super) clients: Arc<ClientRegistry>,
+    pub(super) client: ClientId,
+}
+
+impl Executor {
+    /// Does `work` here and now, if nobody is before it; `Ok(true)` if the
+    /// thread should be called.
+    pub(super) fn serve(&self, work: Box<dyn AnyCommand>) -> Result<bool, Box<dyn AnyCommand>> {
+        let Inner { claimed, crowded, .. } = &*self.0;
+        let wait = claimed.load(Ordering::Relaxed) || crowded.load(Ordering::Relaxed);
+        if wait || !work.is_quick() {
+            return Err(work);
+        }
+        let Ok(mut store) = self.0.store.try_lock() else { return Err(work) };
+        let Some(store) = store.as_mut() else { return Err(work) };
+        store.run_if_free(work)?;
+        Ok(store.needs_care())
+    }
+
+    /// Starts the thread; it answers when the store is open.
+    pub(super) fn start(
+        &self,
+        options: SqliteOptions,
+        clock: Clock,
+        inbox: Inbox,
+        messages: Receiver<ExecutorMessage>,
+    ) -> Result<(JoinHandle<()>, oneshot::Receiver<Result<OpenedStore>>)> {
+        let (ready, opened) = oneshot::channel();
+        let executor = self.clone();
+        let live = move || match Store::open(options, clock, inbox) {
+            Ok(store) => {
+                let opened = store.opened();
+                *executor.store() = Some(store);
+                // Nobody may be listening any more; then the messages end at once.
+                let _ = ready.send(Ok(opened));
+                executor.live(&messages);
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        };
+        let thread = std::thread::Builder::new().name("leasehold-sqlite".into()).spawn(live);
+        let thread = thread.map_err(|cause| {
+            let message = "no thread can be started: raise the limit of this user";
+            Error::new(ErrorKind::Unavailable, message).with("engine", "sqlite").caused_by(cause)
+        })?;
+        Ok((thread, opened))
+    }
+
+    /// The life of the thread: wait, take all there is, do it.
+    fn live(&self, messages: &Receiver<ExecutorMessage>) {
+        while let Some(nap) = self.nap() {
+            match messages.recv_timeout(nap) {
+                Ok(ExecutorMessage::AnyCommand(work)) => self.work(messages, work),
+                Ok(ExecutorMessage::Care) | Err(RecvTimeoutError::Timeout) => {
+                    self.with(Store::care)
+                }
+                Ok(ExecutorMessage::Close(done)) => self.end(Some(done), true),
+                #[cfg(test)]
+                Ok(ExecutorMessage::Die(done)) => self.end(Some(done), false),
+                Err(RecvTimeoutError::Disconnected) => self.end(None, true),
+            }
+        }
+    }
+
+    /// How long to sleep; `None` once the store is closed.
+    fn nap(&self) -> Option<Duration> {
+        self.store().as_mut().map(Store::doze)
+    }
+
+    fn work(&self, messages: &Receiver<ExecutorMessage>, first: Box<dyn AnyCommand>) {
+        let mut batch = vec![first];
+        let mut other = None;
+        while batch.len() < BATCH
+            && other.is_none()
+            && let Ok(post) = messages.try_recv()
+        {
+            match post {
+                ExecutorMessage::AnyCommand(work) => batch.push(work),
+                post => other = Some(post),
+            }
+        }
+        self.0.crowded.store(batch.len() >= CROWD, Ordering::Relaxed);
+        self.with(|store| {
+            store.run(batch);
+            store.tidy_if_late();
+        });
+        match other {
+            Some(ExecutorMessage::Close(done)) => self.end(Some(done), true),
+            #[cfg(test)]
+            Some(ExecutorMessage::Die(done)) => self.end(Some(done), false),
+            Some(ExecutorMessage::Care | ExecutorMessage::AnyCommand(_)) => self.with(Store::care),
+            None => {}
+        }
+    }
+
+    fn end(&self, done: Option<oneshot::Sender<()>>, clean: bool) {
+        let store = self.store().take();
+        if let Some(store) = store {
+            store.end(clean);
+        }
+        if let Some(done) = done {
+            // Nobody may be listening any more.
+            let _ = done.send(());
+        }
+    }
+
+    fn with(&self, work: impl FnOnce(&mut Store)) {
+        self.0.claimed.store(true, Ordering::Relaxed);
+        let mut store = self.store();
+        self.0.claimed.store(false, Ordering::Relaxed);
+        if let Some(store) = store.as_mut() {
+            work(store);
+        }
+    }
+
+    fn store(&self) -> MutexGuard<'_, Option<Store>> {
+        self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,324 @@
+//! The embedded engine: all processes of one host, no server.
+//!
+//! The pure core runs in a transaction of a local SQLite file. Three more
+//! things make it fast and quick to notice:
+//!
+//! - `NAME-gate`: writers of all processes queue here, in the kernel.
+//! - `NAME-clients/ID.lock`: locked for as long as a client lives.
+//! - `NAME-clients/ID.sock`: where a client is told that its turn has come,
+//!   and what closes when it dies.
+
+mod changes;
+mod checkup;
+mod clients;
+mod command;
+mod death_watch;
+mod executor;
+mod fault;
+mod host;
+mod notify;
+mod open;
+mod records;
+pub(in crate::engines) mod schema;
+mod session;
+mod store;
+mod sweep;
+#[cfg(test)]
+mod tests;
+mod tickets;
+mod transaction;
+mod verbs;
+mod wait;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+use tokio::task::AbortHandle;
+
+use self::checkup::Examine;
+use self::command::{ExecutorHandle, ExecutorMessage};
+use self::death_watch::DeathWatch;
+use self::executor::{Executor, OpenedStore};
+use self::fault::error;
+use self::host::HostFacts;
+use self::notify::Inbox;
+use self::verbs::{
+    Acquire, AddRecord, Convert, Evict, Inspect, ListRecords, LoadRecord, Release, Renew,
+    StoreRecord,
+};
+use self::wait::WaitContext;
+use self::watch::Watching;
+use crate::claim::{
+    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+};
+use crate::clock::{Clock, Moment};
+use crate::engine::profile::{
+    Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+};
+use crate::engine::{
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
+    RecordListing, Records, Scope, Selector,
+};
+use crate::error::{Error, ErrorKind, Result};
+use crate::home::Handle;
+use crate::name::Name;
+use crate::url::Url;
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub(crate) struct SqliteOptions {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// Whether to create the folder of the file, for its owner alone.
+    pub(crate) create_parent: bool,
+    /// How long to wait for a store that others are busy with.
+    pub(crate) busy: Duration,
+    /// How often a waiter looks although nobody has called it.
+    pub(crate) poll: Duration,
+    /// The shortest time between two rounds of cleaning up; `Duration::MAX`
+    /// for none.
+    pub(crate) sweep: Duration,
+    host: HostFacts,
+}
+
+impl SqliteOptions {
+    /// The defaults: 5 s for a busy store, a look every second.
+    #[must_use]
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            create_parent: false,
+            busy: Duration::from_secs(5),
+            poll: Duration::from_secs(1),
+            sweep: Duration::from_secs(1),
+            host: HostFacts::here(),
+        }
+    }
+
+    /// The path and options of `sqlite:PATH?busy=5s&poll=1s`.
+    pub(crate) fn from_url(url: &Url) -> Result<Self> {
+        // `sqlite:///a/b` is the same path as `sqlite:/a/b`.
+        let path = url.rest.strip_prefix("//").unwrap_or(&url.rest);
+        // Errors name the path, so a user and a password must not pass for one.
+        let server = url.rest.starts_with("//")
+            && path.split('/').next().is_some_and(|host| host.contains('@'));
+        if path.is_empty() || server {
+            return Err(Error::invalid(
+                "sqlite: needs the path of its file, and no server: sqlite:/var/lib/app.db",
+            ));
+        }
+        let mut options = Self::new(path);
+        options.busy = url.options.duration("busy")?.unwrap_or(options.busy);
+        options.poll = url.options.duration("poll")?.unwrap_or(options.poll);
+        options.create_parent = url.options.flag("create_parent")?;
+        Ok(options)
+    }
+
+    fn sweeps(&self) -> bool {
+        self.sweep < Duration::MAX
+    }
+}
+
+/// Opens a store. Runs on home, where its tasks will live.
+///
+/// # Errors
+///
+/// `Invalid`, `Denied`, `Unsupported` or `Unexpected`, depending on what is at
+/// the path; what was there is left as it is.
+pub(crate) async fn open(options: SqliteOptions, clock: Clock) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(Sqlite::open(options, clock).await?))
+}
+
+/// An opened store.
+#[derive(Debug)]
+struct Sqlite {
+    profile: Profile,
+    path: PathBuf,
+    context: WaitContext,
+    inbox: Inbox,
+    listener: AbortHandle,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl Sqlite {
+    async fn open(options: SqliteOptions, clock: Clock) -> Result<Self> {
+        let inbox = Inbox::default();
+        let executor = Executor::default();
+        let (handle, messages) = ExecutorHandle::new(executor.clone());
+        let (path, poll) = (options.path.clone(), options.poll);
+        let (thread, opened) = executor.start(options, clock.clone(), inbox.clone(), messages)?;
+        let OpenedStore { clients, client } =
+            opened.await.unwrap_or_else(|_| Err(command::closed()))?;
+        let home = Handle::current();
+        let socket = UnixListener::bind(clients.socket(client)).map_err(|cause| {
+            let message = "no socket can be made beside the store: look at the permissions there";
+            error(ErrorKind::Unavailable, message, &path).caused_by(cause)
+        })?;
+        let listen = notify::listen(socket, inbox.clone());
+        let listener = home.spawn(listen).abort_handle();
+        let death_watch = Arc::new(DeathWatch::new(home.clone(), handle.clone(), clients));
+        let context = WaitContext {
+            home,
+            clock,
+            handle,
+            tickets: Arc::clone(&inbox.tickets),
+            death_watch,
+            watchers: Arc::clone(&inbox.watchers),
+            poll,
+        };
+        let thread = Arc::new(Mutex::new(Some(thread)));
+        let profile = profile(&path);
+        Ok(Self { profile, path, context, inbox, listener, thread })
+    }
+
+    /// Ends the tasks on home.
+    fn quiet(&self) {
+        self.listener.abort();
+        self.context.death_watch.close();
+        self.inbox.bus.close();
+        self.inbox.watchers.close();
+    }
+
+    fn stop(
+        &self,
+        post: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> ExecutorMessage,
+    ) -> BoxFuture<()> {
+        self.quiet();
+        let stopped = self.context.handle.post(post);
+        let thread = Arc::clone(&self.thread);
+        let tickets = Arc::clone(&self.inbox.tickets);
+        Box::pin(async move {
+            stopped.await;
+            tickets.close();
+            let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+            // Its last act was to tell us, so this does not block.
+            drop(thread.map(JoinHandle::join));
+        })
+    }
+
+    #[cfg(test)]
+    fn die(&self) -> BoxFuture<()> {
+        self.stop(ExecutorMessage::Die)
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.quiet();
+        // Waiters may still have a way to the store; it ends all the same.
+        drop(self.context.handle.post(ExecutorMessage::Close));
+    }
+}
+
+fn profile(path: &std::path::Path) -> Profile {
+    let mut profile = Profile::new("sqlite", path.display().to_string());
+    profile.grants = Grants::Counted;
+    profile.fencing = Fencing::Strict;
+    profile.order = Order::Fifo;
+    profile.liveness = Liveness::Session;
+    profile.clock = Timekeeper::Host;
+    profile.wake = WakeUp::Push;
+    profile.reach = Reach::Host;
+    profile.survives = Survives::Restart;
+    profile.listing = Lists::Indexed;
+    profile.predecessor = true;
+    profile.lock_delay = true;
+    profile.keep_closed = true;
+    profile.convert = true;
+    profile
+}
+
+impl Engine for Sqlite {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
+        self.context.handle.ask(Acquire::new(claim))
+    }
+
+    fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
+        let context = self.context.clone();
+        Box::pin(async move { Ok(context.wait(ticket, until).await) })
+    }
+
+    fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
+        let (count, inbox) = (tickets.len(), self.inbox.clone());
+        let renewed = self.context.handle.ask(Renew::new(tickets));
+        Box::pin(async move {
+            match renewed.await {
+                Ok((answers, lost)) => {
+                    lost.into_iter().for_each(|(lease, why)| inbox.lost(lease, why.into()));
+                    answers
+                }
+                Err(error) => vec![Renewal::Unknown(error); count],
+            }
+        })
+    }
+
+    fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        self.context.handle.ask(Release { ticket, ending })
+    }
+
+    fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
+        self.context.handle.ask(Convert { ticket, to })
+    }
+
+    fn events(&self) -> Events {
+        self.inbox.bus.subscribe()
+    }
+
+    fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
+        self.context.handle.ask(Inspect { selector, page })
+    }
+
+    fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
+        self.context.handle.ask(Evict(eviction))
+    }
+
+    fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
+        self.context.handle.ask(Examine { path: self.path.clone() })
+    }
+
+    fn records(&self) -> Option<&dyn Records> {
+        Some(self)
+    }
+
+    fn close(&self) -> BoxFuture<Result<()>> {
+        let stopped = self.stop(ExecutorMessage::Close);
+        Box::pin(async move {
+            stopped.await;
+            Ok(())
+        })
+    }
+}
+
+impl Records for Sqlite {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+        self.context.handle.ask(LoadRecord(name))
+    }
+
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+        self.context.handle.ask(StoreRecord(store))
+    }
+
+    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+        self.context.handle.ask(AddRecord(name, amount))
+    }
+
+    fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
+        self.context.handle.ask(ListRecords { scope, page })
+    }
+
+    fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
+        let context = self.context.clone();
+        Box::pin(async move {
+            let watching = Watching::start(context, scope).await?;
+            Ok(Box::new(watching) as Box<dyn RecordEvents>)
+        })
+    }
+}

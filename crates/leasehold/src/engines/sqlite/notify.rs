@@ -1,0 +1,172 @@
+//! What clients tell each other: short lines over unix sockets.
+//!
+//! A line that gets lost costs time, never safety: whoever waits looks at the
+//! store itself every now and then.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::net::{self, SendFlags};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+use super::clients::{ClientId, ClientRegistry};
+use super::tickets::Tickets;
+use super::watch::Watchers;
+use crate::claim::{LeaseId, Predecessor};
+use crate::clock::Clock;
+use crate::engine::{Bus, Event, Loss};
+use crate::home::Handle;
+
+/// How many connections to other clients are kept for the next message.
+const KEPT: usize = 64;
+/// The longest line that is read: an eviction with its actor and reason.
+const LINE_MAX: u64 = 16 * 1024;
+
+/// One message.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Message {
+    /// This waiter now holds the name.
+    Handed { lease: LeaseId, fence: u64, predecessor: Predecessor },
+    /// This lease was taken away.
+    Evicted { lease: LeaseId, why: EvictionNotice },
+    /// A watched record has changed.
+    Changed,
+}
+
+/// Who took a lease away, and why.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct EvictionNotice {
+    pub(super) actor: Arc<str>,
+    pub(super) reason: Arc<str>,
+}
+
+impl From<EvictionNotice> for Loss {
+    fn from(why: EvictionNotice) -> Self {
+        Self::Evicted { actor: why.actor, reason: why.reason }
+    }
+}
+
+/// Where messages to this client arrive.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inbox {
+    pub(super) tickets: Arc<Tickets>,
+    pub(super) bus: Arc<Bus>,
+    pub(super) watchers: Arc<Watchers>,
+}
+
+impl Inbox {
+    pub(super) fn take(&self, message: Message) {
+        match message {
+            Message::Handed { lease, fence, predecessor } => {
+                self.tickets.hand(lease, fence, predecessor);
+            }
+            Message::Evicted { lease, why } => self.lost(lease, why.into()),
+            Message::Changed => self.watchers.ring(),
+        }
+    }
+
+    /// Tells the keeper, unless the ticket had ended before.
+    pub(super) fn lost(&self, lease: LeaseId, loss: Loss) {
+        if self.tickets.remove(lease) {
+            self.bus.publish(&Event::TicketLost(lease, loss));
+        }
+    }
+}
+
+/// The sending end; it lives on the thread of the store and never blocks.
+#[derive(Debug, Default)]
+pub(super) struct Notifier(HashMap<ClientId, OwnedFd>);
+
+impl Notifier {
+    /// Sends `message`; `false` if there is nobody at the other end.
+    pub(super) fn ring(
+        &mut self,
+        clients: &ClientRegistry,
+        to: ClientId,
+        message: &Message,
+    ) -> bool {
+        let Ok(mut line) = serde_json::to_vec(message) else { return true };
+        line.push(b'\n');
+        // A kept connection may be that of a client long gone.
+        self.send(to, &line) || (self.connect(clients, to) && self.send(to, &line))
+    }
+
+    fn send(&mut self, to: ClientId, line: &[u8]) -> bool {
+        let Some(socket) = self.0.get(&to) else { return false };
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let whole = net::send(socket, line, flags).is_ok_and(|sent| sent == line.len());
+        if !whole {
+            self.0.remove(&to);
+        }
+        whole
+    }
+
+    fn connect(&mut self, clients: &ClientRegistry, to: ClientId) -> bool {
+        if self.0.len() >= KEPT {
+            self.0.clear();
+        }
+        let socket = dial(&clients.socket(to));
+        let connected = socket.is_some();
+        self.0.extend(socket.map(|socket| (to, socket)));
+        connected
+    }
+}
+
+/// Connects without waiting: a stopped client with a full backlog must not
+/// stop the others.
+#[cfg(target_os = "linux")]
+fn dial(path: &Path) -> Option<OwnedFd> {
+    use net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+    net::connect(&socket, &SocketAddrUnix::new(path).ok()?).ok()?;
+    Some(socket)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn dial(path: &Path) -> Option<OwnedFd> {
+    let stream = std::os::unix::net::UnixStream::connect(path).ok()?;
+    stream.set_nonblocking(true).ok()?;
+    Some(stream.into())
+}
+
+/// The receiving end: serves everyone who connects, for as long as it runs.
+pub(super) async fn listen(listener: UnixListener, inbox: Inbox) {
+    let mut readers = JoinSet::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                Handle::current().spawn_in(&mut readers, read(stream, inbox.clone()))
+            }
+            // Out of file descriptors, most likely; others will be closed.
+            Err(_) => pause().await,
+        }
+        while readers.try_join_next().is_some() {}
+    }
+}
+
+async fn pause() {
+    let clock = Clock::System;
+    clock.sleep_until(clock.now().after(std::time::Duration::from_millis(50))).await;
+}
+
+async fn read(stream: UnixStream, inbox: Inbox) {
+    let mut stream = BufReader::new(stream);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut stream).take(LINE_MAX).read_until(b'\n', &mut line).await {
+            Ok(1..) => {}
+            _ => return,
+        }
+        match serde_json::from_slice(&line) {
+            Ok(message) => inbox.take(message),
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The tables, as seen from inside one transaction.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::clients::{ClientId, ClientRegistry, Liveness};
+use super::fault::{StoreFault, Trial};
+use super::session::{OwnSessions, SessionRow};
+use super::tickets::Tickets;
+use crate::clock::{Moment, wall_micros};
+use crate::engine::Scope;
+use crate::engine::state::{Answer, Effect, SessionId, State, Verb, step};
+use crate::error::{Error, ErrorKind};
+use crate::name::{Name, Namespace};
+
+/// The most names that one transaction cleans up in passing.
+pub(super) const BROOM: u64 = 64;
+
+/// One transaction: what it has read, and what it has done.
+#[derive(Debug)]
+pub(super) struct Transaction<'a> {
+    pub(super) db: &'a Connection,
+    pub(super) clients: &'a ClientRegistry,
+    pub(super) tickets: &'a Tickets,
+    pub(super) mine: &'a mut OwnSessions,
+    pub(super) now: Moment,
+    pub(super) effects: Effects,
+    fences: HashMap<Namespace, Fence>,
+    pub(super) sessions: HashMap<SessionId, Option<SessionRow>>,
+    /// Sessions that are newer here than in their rows.
+    pub(super) unsaved: HashSet<SessionId>,
+    living: HashSet<ClientId>,
+    /// Who watches records, by namespace.
+    pub(super) listeners: HashMap<Namespace, Vec<(ClientId, Scope)>>,
+}
+
+/// What a transaction has done that others have to hear of, once it stands.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    pub(super) effects: Vec<(ClientId, Effect)>,
+    pub(super) evictions: Vec<(ClientId, super::notify::Message)>,
+    pub(super) buried: Vec<ClientId>,
+    /// Who watches a record that was changed.
+    pub(super) rung: HashSet<ClientId>,
+    /// When the first of what was written may be forgotten.
+    pub(super) forget_at: Option<Moment>,
+}
+
+#[derive(Debug)]
+struct Fence {
+    last: u64,
+    stored: u64,
+}
+
+/// One name, as loaded.
+#[derive(Debug)]
+pub(super) struct NameRow {
+    pub(super) name: Name,
+    pub(super) state: State,
+    text: Option<String>,
+}
+
+impl<'a> Transaction<'a> {
+    pub(super) fn new(
+        db: &'a Connection,
+        clients: &'a ClientRegistry,
+        tickets: &'a Tickets,
+        mine: &'a mut OwnSessions,
+        now: Moment,
+    ) -> Self {
+        Self {
+            db,
+            clients,
+            tickets,
+            mine,
+            now,
+            effects: Effects::default(),
+            fences: HashMap::new(),
+            sessions: HashMap::new(),
+            unsaved: HashSet::new(),
+            living: HashSet::new(),
+            listeners: HashMap::new(),
+        }
+    }
+
+    /// Loads a name; its seats know when they expire.
+    pub(super) fn load(&mut self, name: &Name) -> Trial<NameRow> {
+        const GET: &str = "SELECT state FROM names WHERE namespace = ?1 AND name = ?2";
+        let mut get = self.db.prepare_cached(GET)?;
+        let key = [name.namespace().as_str(), name.as_str()];
+        let text: Option<String> = get.query_row(key, |row| row.get(0)).optional()?;
+        let state =
+            text.as_deref().map_or_else(|| Ok(State::default()), |text| parse(name, text))?;
+        let mut page = NameRow { name: name.clone(), state, text };
+        self.follow(&mut page)?;
+        Ok(page)
+    }
+
+    /// Gives every seat the expiry of its session.
+    pub(super) fn follow(&mut self, page: &mut NameRow) -> Trial<()> {
+        for session in page.state.sessions() {
+            self.session(session)?;
+        }
+        let known = &self.sessions;
+        page.state.follow(|id| known.get(&id).and_then(Option::as_ref).map_or(GONE, |s| s.expires));
+        Ok(())
+    }
+
+    /// Takes one step on a loaded name.
+    pub(super) fn step(&mut self, page: &mut NameRow, verb: Verb) -> Trial<Answer> {
+        let now = self.now;
+        let fence = self.fence(page.name.namespace())?;
+        let step = step(&mut page.state, verb, now, &mut fence.last);
+        for effect in step.effects {
+            let session = match effect {
+                Effect::HandedOver { session, .. } | Effect::Evicted { session, .. } => session,
+                Effect::Ended { id } => {
+                    self.unbind(id)?;
+                    continue;
+                }
+            };
+            let client = self.session(session)?.map_or(0, |session| session.client);
+            self.effects.effects.push((client, effect));
+        }
+        Ok(step.answer)
+    }
+
+    fn fence(&mut self, namespace: &Namespace) -> Trial<&mut Fence> {
+        if !self.fences.contains_key(namespace) {
+            const GET: &str = "SELECT last FROM fences WHERE namespace = ?1";
+            let mut get = self.db.prepare_cached(GET)?;
+            let row = get.query_row([namespace.as_str()], |row| row.get(0)).optional()?;
+            let last: i64 = row.unwrap_or_else(|| int(wall_micros()));
+            let last = last.unsigned_abs();
+            self.fences.insert(namespace.clone(), Fence { last, stored: last });
+        }
+        self.fences.get_mut(namespace).ok_or_else(|| StoreFault::Refused(lost_page()))
+    }
+
+    /// The newest fence of a namespace, as far as this transaction has come.
+    pub(super) fn newest(&mut self, namespace: &Namespace) -> Trial<u64> {
+        Ok(self.fence(namespace)?.last)
+    }
+
+    /// A new version: it comes from the same counter as the fences.
+    pub(super) fn draw(&mut self, namespace: &Namespace) -> Trial<u64> {
+        let fence = self.fence(namespace)?;
+        fence.last += 1;
+        Ok(fence.last)
+    }
+
+    /// Makes sure that somebody cleans up at `at`.
+    pub(super) fn plan(&mut self, at: Option<Moment>) {
+        self.effects.forget_at = self.effects.forget_at.into_iter().chain(at).min();
+    }
+
+    /// Writes a name back, if it has changed.
+    pub(super) fn save(&mut self, mut page: NameRow) -> Trial<()> {
+        let (watch, forget_at) = (page.state.sessions().next(), page.state.forget_at());
+        // Expiry lives in the sessions; leaving it out keeps the text stable.
+        page.state.follow(|_| GONE);
+        if page.state == State::default() {
+            return page.text.map_or(Ok(()), |_| self.delete(&page.name));
+        }
+        let text = serde_json::to_string(&page.state).map_err(|e| lost_page().caused_by(e))?;
+        if page.text.as_ref() == Some(&text) {
+            return Ok(());
+        }
+        self.plan(forget_at);
+        self.write(&page.name, &text, forget_at, watch)
+    }
+
+    fn write(
+        &self,
+        name: &Name,
+        text: &str,
+        forget_at: Option<Moment>,
+        watch: Option<SessionId>,
+    ) -> Trial<()> {
+        const PUT: &str = "INSERT INTO names (namespace, name, state, forget_at, watch) \
+             VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO UPDATE SET \
+             state = excluded.state, forget_at = excluded.forget_at, watch = excluded.watch";
+        let row = params![
+            name.namespace().as_str(),
+            name.as_str(),
+            text,
+            forget_at.map(at),
+            watch.map(int)
+        ];
+        self.db.prepare_cached(PUT)?.execute(row)?;
+        Ok(())
+    }
+
+    fn delete(&self, name: &Name) -> Trial<()> {
+        const CUT: &str = "DELETE FROM names WHERE namespace = ?1 AND name = ?2";
+        self.db.prepare_cached(CUT)?.execute([name.namespace().as_str(), name.as_str()])?;
+        Ok(())
+    }
+
+    /// Lets time pass for one name.
+    pub(super) fn tick(&mut self, name: &Name) -> Trial<()> {
+        let mut page = self.load(name)?;
+        self.step(&mut page, Verb::Tick)?;
+        self.save(page)
+    }
+
+    /// Writes down the fences that were given out.
+    pub(super) fn flush(&mut self) -> Trial<()> {
+        const PUT: &str = "INSERT INTO fences (namespace, last) VALUES (?1, ?2) \
+             ON CONFLICT DO UPDATE SET last = max(last, excluded.last)";
+        for (namespace, fence) in self.fences.iter().filter(|(_, f)| f.last != f.stored) {
+            self.db.prepare_cached(PUT)?.execute(params![namespace.as_str(), int(fence.last)])?;
+        }
+        Ok(())
+    }
+
+    /// A session, dead or alive, unless it is forgotten.
+    pub(super) fn session(&mut self, id: SessionId) -> Trial<Option<&mut SessionRow>> {
+        if !self.sessions.contains_key(&id) {
+            let row = SessionRow::load(self.db, id)?;
+            self.sessions.insert(id, row);
+        }
+        Ok(self.sessions.get_mut(&id).and_then(Option::as_mut))
+    }
+
+    /// A session that has not ended.
+    pub(super) fn live_session(&mut self, id: SessionId) -> Trial<Option<&mut SessionRow>> {
+        let now = self.now;
+        Ok(self.session(id)?.filter(|session| session.expires > now))
+    }
+
+    /// What is left of a session.
+    pub(super) fn left(&mut self, id: SessionId) -> Trial<Duration> {
+        let now = self.now;
+        Ok(self.session(id)?.map_or(Duration::ZERO, |session| session.expires.since(now)))
+    }
+
+    /// Ends the sessions of those among `sessions` whose client has died;
+    /// `true` if there were any.
+    pub(super) fn bury_dead(&mut self, sessions: &[SessionId]) -> Trial<bool> {
+        let mut any = false;
+        for &id in sessions {
+            let client = self.live_session(id)?.map_or(0, |session| session.client);
+            any |= client != 0 && self.is_dead(client) && self.bury(client)?;
+        }
+        Ok(any)
+    }
+
+    /// Asks once per transaction and client.
+    pub(super) fn is_dead(&mut self, client: ClientId) -> bool {
+        if client == self.mine.client || self.living.contains(&client) {
+            return false;
+        }
+        let dead = self.clients.life(client) == Liveness::Dead;
+        if !dead {
+            self.living.insert(client);
+        }
+        dead
+    }
+
+    /// Ends all sessions of a dead client, now.
+    pub(super) fn bury(&mut self, client: ClientId) -> Trial<bool> {
+        const END: &str = "UPDATE sessions SET expires = ?2 WHERE client = ?1 AND expires > ?2";
+        let now = self.now;
+        self.db.prepare_cached(END)?.execute(params![int(client), at(now)])?;
+        let known = self.sessions.values_mut().flatten().filter(|s| s.client == client);
+        known.for_each(|session| session.expires = session.expires.min(now));
+        self.leave_watchers(client)?;
+        self.effects.buried.push(client);
+        Ok(true)
+    }
+}
+
+/// The expiry of a session nobody remembers.
+pub(super) const GONE: Moment = Moment::from_nanos(0);
+
+fn parse(name: &Name, text: &str) -> Result<State, Error> {
+    serde_json::from_str(text).map_err(|cause| {
+        let message =
+            "the row of this name is damaged: stop all users of the store and move it away";
+        Error::new(ErrorKind::Unexpected, message).with("name", name).caused_by(cause)
+    })
+}
+
+fn lost_page() -> Error {
+    Error::new(ErrorKind::Unexpected, "the state of a name cannot be written")
+}
+
+/// A number as SQLite stores it.
+pub(super) fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A moment as SQLite stores it.
+pub(super) fn at(moment: Moment) -> i64 {
+    int(moment.nanos())
+}
+
+/// A span as SQLite stores it.
+pub(super) fn span(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A moment that SQLite stored.
+pub(super) fn moment(value: i64) -> Moment {
+    Moment::from_nanos(value.unsigned_abs())
+}

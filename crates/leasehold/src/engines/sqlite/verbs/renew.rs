@@ -1,0 +1,160 @@
+//! Keeping tickets alive: one row for all that share a ttl.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::super::command::Command;
+use super::super::fault::Trial;
+use super::super::notify::EvictionNotice;
+use super::super::tickets::{Known, Outlook, Tickets};
+use super::super::transaction::{Transaction, int};
+use crate::claim::{LeaseId, Place, Refresh, Renewal};
+use crate::engine::state::{Answer, SessionId, Verb};
+use crate::error::{Error, Result};
+
+#[derive(Debug)]
+pub(in super::super) struct Renew {
+    tickets: Vec<Refresh>,
+    /// What is left of each session once it is extended; `None` if it ended.
+    left: HashMap<SessionId, Option<Duration>>,
+    lost: HashMap<LeaseId, EvictionNotice>,
+    seats: Vec<SessionId>,
+}
+
+/// The answers, and all tickets that were taken away meanwhile.
+pub(in super::super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, EvictionNotice)>);
+
+impl Renew {
+    pub(in super::super) fn new(tickets: Vec<Refresh>) -> Self {
+        Self { tickets, left: HashMap::new(), lost: HashMap::new(), seats: Vec::new() }
+    }
+
+    /// Extends every session that our tickets live by, once.
+    fn extend(&mut self, transaction: &mut Transaction<'_>, known: &[Known]) -> Trial<()> {
+        let mut longest: HashMap<SessionId, Duration> = HashMap::new();
+        for (refresh, known) in self.tickets.iter().zip(known) {
+            if let Some((session, _)) = known {
+                let ttl = longest.entry(*session).or_default();
+                *ttl = refresh.ttl.max(*ttl);
+            }
+        }
+        for (session, ttl) in longest {
+            self.extend_one(transaction, session, ttl)?;
+        }
+        Ok(())
+    }
+
+    fn extend_one(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        session: SessionId,
+        ttl: Duration,
+    ) -> Trial<Option<Duration>> {
+        let left = transaction.extend(session, ttl)?;
+        self.left.insert(session, left);
+        self.lost.extend(losses(transaction, session)?);
+        Ok(left)
+    }
+
+    fn answer(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        at: usize,
+        known: Known,
+    ) -> Trial<(SessionId, Renewal)> {
+        if self.lost.contains_key(&self.tickets[at].ticket.id) {
+            return Ok((0, Renewal::Gone));
+        }
+        let Some((session, true)) = known else { return self.ask_by_name(transaction, at) };
+        let left = self.left.get(&session).copied().flatten();
+        let held = |ttl| Renewal::Held { ttl, sent_at: transaction.now };
+        // We know all about it: there is nothing new to remember.
+        Ok((0, left.map_or(Renewal::Gone, held)))
+    }
+
+    /// For a ticket that may have been granted meanwhile, or is not ours.
+    fn ask_by_name(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        at: usize,
+    ) -> Trial<(SessionId, Renewal)> {
+        let Refresh { ticket, ttl, .. } = self.tickets[at].clone();
+        let mut page = transaction.load(&ticket.name)?;
+        let answer = transaction.step(&mut page, Verb::Renew { id: ticket.id, ttl })?;
+        let seat = page.state.find(ticket.id);
+        transaction.save(page)?;
+        let floor = transaction.newest(ticket.name.namespace())?;
+        let (Some((session, grant)), false) = (seat, answer == Answer::Gone) else {
+            return Ok((0, Renewal::Gone));
+        };
+        let left = match self.left.get(&session) {
+            Some(left) => *left,
+            None => self.extend_one(transaction, session, ttl)?,
+        };
+        let Some(left) = left else { return Ok((0, Renewal::Gone)) };
+        let sent_at = transaction.now;
+        let answer = match grant {
+            None => Renewal::Queued(Place::new(left, sent_at).above(floor)),
+            Some(_) => Renewal::Held { ttl: left, sent_at },
+        };
+        Ok((session, answer))
+    }
+}
+
+impl Command for Renew {
+    type Answer = Renewed;
+
+    fn is_quick(&self) -> bool {
+        self.tickets.len() <= 16
+    }
+
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Renewed> {
+        let known = transaction.tickets.known(self.tickets.iter().map(|refresh| refresh.ticket.id));
+        self.extend(transaction, &known)?;
+        let mut answers = Vec::with_capacity(self.tickets.len());
+        for (at, known) in known.into_iter().enumerate() {
+            let (session, answer) = self.answer(transaction, at, known)?;
+            self.seats.push(session);
+            answers.push(answer);
+        }
+        // Also those of our tickets that were not asked for: their rows are gone.
+        Ok((answers, self.lost.drain().collect()))
+    }
+
+    fn settle(&mut self, answer: Result<&Renewed, &Error>, tickets: &Tickets) {
+        let Ok((answers, lost)) = answer else { return };
+        // The bus hears of these first, and needs to find them.
+        let lost: HashSet<_> = lost.iter().map(|(id, _)| *id).collect();
+        for ((refresh, answer), session) in self.tickets.iter().zip(answers).zip(&self.seats) {
+            let id = refresh.ticket.id;
+            match answer {
+                Renewal::Gone if !lost.contains(&id) => drop(tickets.remove(id)),
+                Renewal::Held { .. } if *session != 0 => tickets.held(id, *session),
+                Renewal::Queued(_) if tickets.session(id).is_none() => {
+                    tickets.queued(id, *session, Outlook::default());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Takes what was written down for a session's owner.
+fn losses(
+    transaction: &Transaction<'_>,
+    session: SessionId,
+) -> Trial<Vec<(LeaseId, EvictionNotice)>> {
+    const ANY: &str = "SELECT lease, why FROM losses WHERE session = ?1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+    let mut query = transaction.db.prepare_cached(ANY)?;
+    let rows: Vec<_> = query.query_map([int(session)], read)?.collect::<Result<_, _>>()?;
+    if !rows.is_empty() {
+        let mut cut = transaction.db.prepare_cached("DELETE FROM losses WHERE session = ?1")?;
+        cut.execute([int(session)])?;
+    }
+    let parse = |(lease, why): (String, String)| {
+        let bits = u128::from_str_radix(&lease, 16).ok()?;
+        Some((LeaseId::from_bits(bits), serde_json::from_str(&why).ok()?))
+    };
+    Ok(rows.into_iter().filter_map(parse).collect())
+}
