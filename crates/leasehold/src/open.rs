@@ -23,9 +23,16 @@ use crate::url::Url;
 /// |---|---|
 /// | `memory:` | tasks and threads of this process |
 /// | `sqlite:PATH` | processes of this host (feature `sqlite`) |
+/// | `redis://HOST` | Redis 7: one server, sentinels or a cluster (feature `redis`) |
+/// | `postgres://HOST` | PostgreSQL (feature `postgres`) |
+/// | `mysql://HOST` | MySQL and MariaDB (feature `mysql`) |
+/// | `zookeeper://HOST` | a ZooKeeper ensemble (feature `zookeeper`) |
+/// | `etcd://HOST` | an etcd cluster (feature `etcd`) |
+/// | `redlock://HOST,HOST,HOST`, `quorum:URL,URL,URL` | a majority of independent servers or engines (feature `quorum`) |
 ///
-/// Every URL takes `?namespace=NAME` and `?retry=POLICY` (see [`Retry`]). Options an engine does not know are
-/// refused, with the list of those it knows.
+/// The pages of the engines say what each URL takes. Every one takes
+/// `?namespace=NAME` and `?retry=POLICY` (see [`Retry`]). Options an engine does
+/// not know are refused, with the list of those it knows.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -121,13 +121,37 @@ async fn every_engine_has_its_page_and_its_feature() {
         }
         let feature = scheme == "memory" || manifest.contains(&format!("\n{scheme} = ["));
         assert!(feature, "the engine {scheme} has no feature of its name");
-        let readme = fs::read_to_string(root().join("README.md")).expect("text");
-        assert!(
-            readme.contains(&format!("docs/engines/{scheme}.md")),
-            "README does not link {scheme}"
-        );
+        for (file, words) in [
+            ("README.md", format!("docs/engines/{scheme}.md")),
+            ("docs/guide/glossary.md", format!("`{scheme}`")),
+            ("crates/leasehold/src/open.rs", format!("`{scheme}:")),
+        ] {
+            let text = fs::read_to_string(root().join(file)).expect("text");
+            assert!(text.contains(&words), "{file} does not tell of {scheme}");
+        }
     }
     assert!(engines >= 2, "the list of engines was not understood: {error}");
+}
+
+/// The features of the library that are for users.
+fn features() -> Vec<String> {
+    let manifest = fs::read_to_string(root().join("crates/leasehold/Cargo.toml")).expect("text");
+    let features = manifest.split("\n[features]\n").nth(1).expect("features");
+    let features = features.split("\n[").next().expect("a part").lines();
+    let names = features.filter_map(|line| line.split_once(" = [")).map(|(name, _)| name);
+    names.filter(|name| !name.starts_with('_') && *name != "default").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_feature_is_in_the_readme() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("text");
+    let table = readme.split("| cargo feature |").nth(1).expect("a table");
+    let table = table.split("\n\n").next().expect("rows");
+    let features = features();
+    assert!(features.len() > 10, "the features were not understood: {features:?}");
+    for feature in features {
+        assert!(table.contains(&format!("`{feature}`")), "README does not tell of {feature}");
+    }
 }
 
 /// A simulation knows whose task it is only if it begins at home.

@@ -217,75 +217,27 @@ fn open_memory(url: Url) -> Opened {
     })
 }
 
-#[cfg(feature = "sqlite")]
-fn open_sqlite(url: Url) -> Opened {
-    Box::pin(async move {
-        let options = sqlite::SqliteOptions::from_url(&url)?;
-        sqlite::open(options, Clock::System).await
-    })
+/// One function for each engine that a feature turns on or off; see [`Row::open`].
+macro_rules! openers {
+    ($($name:ident, $feature:literal, |$url:ident| $open:expr;)+) => { $(
+        #[cfg(feature = $feature)]
+        fn $name($url: Url) -> Opened {
+            Box::pin(async move { $open.await })
+        }
+
+        #[cfg(not(feature = $feature))]
+        fn $name(_: Url) -> Opened {
+            Box::pin(std::future::ready(Err(not_built($feature))))
+        }
+    )+ };
 }
 
-#[cfg(not(feature = "sqlite"))]
-fn open_sqlite(_: Url) -> Opened {
-    Box::pin(std::future::ready(Err(not_built("sqlite"))))
-}
-
-#[cfg(feature = "redis")]
-fn open_redis(url: Url) -> Opened {
-    Box::pin(async move { redis::open(&url, Clock::System).await })
-}
-
-#[cfg(not(feature = "redis"))]
-fn open_redis(_: Url) -> Opened {
-    Box::pin(std::future::ready(Err(not_built("redis"))))
-}
-
-#[cfg(feature = "quorum")]
-fn open_quorum(url: Url) -> Opened {
-    Box::pin(async move { quorum::open(&url, Clock::System).await })
-}
-
-#[cfg(not(feature = "quorum"))]
-fn open_quorum(_: Url) -> Opened {
-    Box::pin(std::future::ready(Err(not_built("quorum"))))
-}
-
-#[cfg(feature = "mysql")]
-fn open_mysql(url: Url) -> Opened {
-    Box::pin(async move { database::open(&url, Clock::System).await })
-}
-
-#[cfg(not(feature = "mysql"))]
-fn open_mysql(_: Url) -> Opened {
-    Box::pin(std::future::ready(Err(not_built("mysql"))))
-}
-
-#[cfg(feature = "postgres")]
-fn open_postgres(url: Url) -> Opened {
-    Box::pin(async move { database::open(&url, Clock::System).await })
-}
-
-#[cfg(not(feature = "postgres"))]
-fn open_postgres(_: Url) -> Opened {
-    Box::pin(std::future::ready(Err(not_built("postgres"))))
-}
-
-#[cfg(feature = "zookeeper")]
-fn open_zookeeper(url: Url) -> Opened {
-    Box::pin(async move { zookeeper::open(&url, Clock::System).await })
-}
-
-#[cfg(not(feature = "zookeeper"))]
-fn open_zookeeper(_: Url) -> Opened {
-    Box::pin(std::future::ready(Err(not_built("zookeeper"))))
-}
-
-#[cfg(feature = "etcd")]
-fn open_etcd(url: Url) -> Opened {
-    Box::pin(async move { etcd::open(&url, Clock::System).await })
-}
-
-#[cfg(not(feature = "etcd"))]
-fn open_etcd(_: Url) -> Opened {
-    Box::pin(std::future::ready(Err(not_built("etcd"))))
+openers! {
+    open_etcd, "etcd", |url| etcd::open(&url, Clock::System);
+    open_mysql, "mysql", |url| database::open(&url, Clock::System);
+    open_postgres, "postgres", |url| database::open(&url, Clock::System);
+    open_quorum, "quorum", |url| quorum::open(&url, Clock::System);
+    open_redis, "redis", |url| redis::open(&url, Clock::System);
+    open_sqlite, "sqlite", |url| sqlite::open(sqlite::SqliteOptions::from_url(&url)?, Clock::System);
+    open_zookeeper, "zookeeper", |url| zookeeper::open(&url, Clock::System);
 }

@@ -42,11 +42,7 @@ const CONNECTIONS: usize = 16;
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Opens the strategy on a server that is reached.
-pub(crate) async fn open(
-    pool: Pool,
-    url: &Url,
-    clock: Clock,
-) -> Result<Arc<dyn Engine>> {
+pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let options = &url.options;
     check(&pool, options)?;
     let sequence = match pool.dialect() {

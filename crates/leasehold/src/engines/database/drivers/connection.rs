@@ -79,19 +79,12 @@ impl Connection {
 
     /// Which server this is, or which cluster that has no two of anything: the
     /// same for all ways to it.
-    pub(crate) async fn place(
-        &self,
-        settings: &Settings,
-    ) -> Result<String, SqlFault> {
+    pub(crate) async fn place(&self, settings: &Settings) -> Result<String, SqlFault> {
         either!(&self.driver, driver => driver.place(settings, &self.clock).await)
     }
 
     /// Tells the session how we work.
-    pub(crate) async fn settle(
-        &self,
-        settings: &Settings,
-        kind: Purpose,
-    ) -> Result<(), SqlFault> {
+    pub(crate) async fn settle(&self, settings: &Settings, kind: Purpose) -> Result<(), SqlFault> {
         either!(&self.driver, driver => driver.settle(settings, kind, &self.clock).await)
     }
 
@@ -149,11 +142,7 @@ impl Connection {
         }
     }
 
-    pub(crate) async fn run(
-        &self,
-        sql: &Arc<str>,
-        values: &[Value],
-    ) -> Result<Reply, SqlFault> {
+    pub(crate) async fn run(&self, sql: &Arc<str>, values: &[Value]) -> Result<Reply, SqlFault> {
         if self.is_gone() {
             return Err(SqlFault::gone());
         }
@@ -161,10 +150,7 @@ impl Connection {
     }
 
     /// One after the other, in one round trip if the driver can.
-    pub(crate) async fn run_both(
-        &self,
-        steps: &[Step; 2],
-    ) -> Result<[Reply; 2], SqlFault> {
+    pub(crate) async fn run_both(&self, steps: &[Step; 2]) -> Result<[Reply; 2], SqlFault> {
         if self.is_gone() {
             return Err(SqlFault::gone());
         }

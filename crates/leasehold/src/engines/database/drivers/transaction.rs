@@ -8,9 +8,7 @@ use crate::clock::Clock;
 use crate::error::Result;
 
 /// A connection that nobody else uses meanwhile.
-pub(crate) trait TransactionSession:
-    Send
-{
+pub(crate) trait TransactionSession: Send {
     /// One statement with values.
     fn say(
         &mut self,

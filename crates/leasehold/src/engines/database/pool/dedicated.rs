@@ -36,11 +36,7 @@ impl Dedicated {
 
     /// One statement, for as long as it takes. If the future is dropped, the
     /// connection is of no use any more.
-    pub(crate) async fn run(
-        &mut self,
-        sql: &str,
-        values: Vec<Value>,
-    ) -> Result<Reply> {
+    pub(crate) async fn run(&mut self, sql: &str, values: Vec<Value>) -> Result<Reply> {
         let done = self.connection.run(&sql.into(), &values).await;
         done.map_err(|fault| {
             if fault.broken {

@@ -111,11 +111,7 @@ pub(crate) fn schema_text(
 }
 
 /// Opens the strategy on a server that is reached.
-pub(crate) async fn open(
-    pool: Pool,
-    url: &Url,
-    clock: Clock,
-) -> Result<Arc<dyn Engine>> {
+pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(Table::open(pool, url, clock).await?))
 }
 

@@ -34,11 +34,7 @@ use crate::home::Handle;
 use crate::url::Url;
 
 /// Opens the strategy on a server that is reached.
-pub(crate) async fn open(
-    pool: Pool,
-    url: &Url,
-    clock: Clock,
-) -> Result<Arc<dyn Engine>> {
+pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let form = UserTable::from_options(&url.options)?;
     let texts = UniqueSql::new(&form, pool.dialect())?;
     let survey =
