@@ -50,7 +50,8 @@ enum State<C> {
     Closed,
 }
 
-/// A connection for ever; ends with its value.
+/// A connection for ever. Without it nothing is made again; what is under way on
+/// the last connection may come to its end, unless it was closed.
 pub(in crate::engines) struct Supervisor<D: Dial> {
     state: Arc<watch::Sender<State<D::Connection>>>,
     dialer: Arc<D>,
@@ -113,7 +114,7 @@ impl<D: Dial> Supervisor<D> {
 
 impl<D: Dial> Drop for Supervisor<D> {
     fn drop(&mut self) {
-        self.close();
+        self.task.abort();
     }
 }
 

@@ -71,6 +71,12 @@ impl Slot {
     }
 }
 
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// One user of a slot.
 pub(super) struct Lent(Arc<Slot>);
 
