@@ -32,6 +32,7 @@ impl Backoff {
     /// Sleeps after a connection that stood for `stood`. One that breaks at once
     /// is no reason for haste; one that stood for longer than it was waited for
     /// is.
+    #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
     pub(in crate::engines) async fn sleep_after(&mut self, stood: Duration, clock: &Clock) {
         if stood > self.next {
             self.reset();
@@ -39,6 +40,7 @@ impl Backoff {
         self.sleep(clock).await;
     }
 
+    #[cfg(any(test, feature = "redis", feature = "postgres", feature = "mysql", feature = "etcd"))]
     pub(in crate::engines) const fn reset(&mut self) {
         self.next = self.first;
     }

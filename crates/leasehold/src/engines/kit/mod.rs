@@ -9,7 +9,7 @@ pub(super) mod lifeline;
 pub(super) mod skew;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 pub(super) mod supervise;
-#[cfg(feature = "_server")]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql", feature = "zookeeper"))]
 pub(super) mod timeout;
 #[cfg(feature = "_server")]
 pub(super) mod tls;

@@ -338,6 +338,13 @@ async fn a_socket_and_a_database_are_reached() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r.sock");
     let server = Server::start(&["--unixsocket", path.to_str().unwrap()]).await;
+    // The port is open before the socket is made.
+    limit(async {
+        while !path.exists() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     let link = open(&format!("redis+unix:{}?db=3", path.display())).await.unwrap();
     link.call(write("k")).await.unwrap();
     let same = open(&format!("{}/3", server.url())).await.unwrap();
