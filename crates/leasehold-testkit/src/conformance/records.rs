@@ -257,7 +257,7 @@ async fn a_bound_record_goes_with_the_release(shared: Shared) -> Outcome {
 async fn a_bound_record_goes_when_the_lease_expires(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut events = records(&pair.b).watch(children("member")).await?;
-    let (ticket, _) = bind_briefly(&pair, "lock", "member/a", pair.short()).await?;
+    let (ticket, _) = bind_briefly([&pair.a; 2], "lock", "member/a", pair.short()).await?;
     assert!(matches!(next(&mut events).await, RecordEvent::Stored(..)));
     gone(&pair.b, "member/a").await?;
     assert_eq!(next(&mut events).await, RecordEvent::Deleted(name("member/a")));
@@ -268,14 +268,14 @@ async fn a_bound_record_goes_when_the_lease_expires(shared: Shared) -> Outcome {
 
 /// A record bound to a lease that ends soon: as soon as the machine allows.
 async fn bind_briefly(
-    pair: &Pair,
+    [holder, by]: [&Arc<dyn Engine>; 2],
     lock: &str,
     text: &str,
     mut ttl: Duration,
 ) -> Result<(Ticket, Duration), Error> {
     loop {
-        let ticket = hold(&pair.a, lock, ttl).await?;
-        match store(&pair.b, bound(text, &ticket)).await {
+        let ticket = hold(holder, lock, ttl).await?;
+        match store(by, bound(text, &ticket)).await {
             Ok(_) => return Ok((ticket, ttl)),
             // A busy machine took longer than the lease lasts.
             Err(error) if error.kind() == ErrorKind::NotHeld && ttl < PATIENCE => ttl *= 2,
@@ -288,7 +288,7 @@ async fn a_bound_record_stays_for_as_long_as_its_lease_is_renewed(shared: Shared
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut ttl = pair.short();
     loop {
-        let (ticket, lasted) = bind_briefly(&pair, "lock", "member/a", ttl).await?;
+        let (ticket, lasted) = bind_briefly([&pair.a; 2], "lock", "member/a", ttl).await?;
         let renewed = pair.a.renew(vec![Refresh::new(ticket, HOUR)]).await;
         if let [Renewal::Held { .. }] = renewed[..] {
             break;
@@ -450,7 +450,7 @@ async fn a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours(
     assert_eq!(pair.a.release(ticket.clone(), ending("done")).await?, Released::Released);
     assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("done"));
     assert_eq!(pair.a.release(ticket, ending("again")).await?, Released::AlreadyLost);
-    let (late, _) = bind_briefly(&pair, "job", "alive", pair.short()).await?;
+    let (late, _) = bind_briefly([&pair.a, &pair.b], "job", "alive", pair.short()).await?;
     gone(&pair.b, "alive").await?;
     assert_eq!(pair.a.release(late, ending("late")).await?, Released::AlreadyLost);
     assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("done"));
