@@ -288,15 +288,17 @@ async fn a_bound_record_stays_for_as_long_as_its_lease_is_renewed(shared: Shared
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut ttl = pair.short();
     loop {
-        let (ticket, lasted) = bind_briefly([&pair.a; 2], "lock", "member/a", ttl).await?;
+        let ticket;
+        (ticket, ttl) = bind_briefly([&pair.a; 2], "lock", "member/a", ttl).await?;
         let renewed = pair.a.renew(vec![Refresh::new(ticket, HOUR)]).await;
         if let [Renewal::Held { .. }] = renewed[..] {
             break;
         }
         // It was over before it was renewed.
         ensure!(ttl < PATIENCE, "{renewed:?}");
-        ttl = 2 * lasted;
+        ttl *= 2;
     }
+    // Outlasts what the lease would have lasted for.
     let mut brief = put("n", "1");
     brief.ttl = Some(2 * ttl);
     store(&pair.a, brief).await?;
