@@ -108,7 +108,7 @@ async fn deliver(
         None => (core.observer.asked(&request.name, request.mode, since), None),
     };
     let attempt = Attempt { core: &core, request: &request, asked: &asked };
-    let wait = Wait { attempt, core: &core, request: &request, handoff: &handoff };
+    let wait = Wait { attempt, handoff: &handoff };
     let mut sought = asked.around(wait.seek(first)).await;
     if let (Ok(Sought::Lease(_)), Err(closed)) = (&sought, core.check_open()) {
         sought = Err(closed);

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use super::attempt::{Admitted, Attempt, First};
 use super::releaser::Releaser;
-use super::{Answer, Delivery, Effort, Request, Sought};
+use super::{Answer, Delivery, Effort, Sought};
 use crate::claim::{Busy, Holder, Stance, Verdict, Wake, rounded};
 use crate::clock::Moment;
-use crate::core::Core;
 use crate::detached::Handoff;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Pass;
@@ -23,15 +22,13 @@ const LATE_GRANTS: u32 = 5;
 /// Claims and waits until it has what it is after, or must not wait any longer.
 pub(super) struct Wait<'a> {
     pub(super) attempt: Attempt<'a>,
-    pub(super) core: &'a Arc<Core>,
-    pub(super) request: &'a Request,
     pub(super) handoff: &'a Handoff<Delivery>,
 }
 
 impl Wait<'_> {
     pub(super) async fn seek(&self, first: Option<First>) -> Result<Sought<Releaser>> {
-        self.request.check(self.core.engine.profile())?;
-        match self.request.effort {
+        self.attempt.request.check(self.attempt.core.engine.profile())?;
+        match self.attempt.request.effort {
             Effort::Try => self.try_and_see(first).await.map(|(sought, _)| sought),
             Effort::Attempts { count, every, until, .. } => {
                 self.try_often(count, every, until).await
@@ -77,13 +74,13 @@ impl Wait<'_> {
         let mut holder = None;
         for attempt in 0..count {
             if attempt > 0 {
-                self.rest_until(self.core.clock.now().after(every).min(until)).await?;
+                self.rest_until(self.attempt.core.clock.now().after(every).min(until)).await?;
             }
             match self.try_and_see(None).await? {
                 (Sought::Busy, found) => holder = found,
                 (sought, _) => return Ok(sought),
             }
-            if self.core.clock.now() >= until {
+            if self.attempt.core.clock.now() >= until {
                 break;
             }
         }
@@ -94,7 +91,7 @@ impl Wait<'_> {
     fn take_up(&self, first: &mut Option<First>) -> (Releaser, Option<Answer>) {
         match first.take() {
             Some(First { releaser, answer, .. }) => (releaser, Some(answer)),
-            None => (Releaser::new(self.core, self.request), None),
+            None => (Releaser::new(self.attempt.core, self.attempt.request), None),
         }
     }
 
@@ -104,7 +101,8 @@ impl Wait<'_> {
             if let Some(releaser) = self.attempt.reenter()? {
                 return Ok(Sought::Lease(releaser));
             }
-            pass = if self.request.is_gated() { Some(self.pass(until).await?) } else { None };
+            pass =
+                if self.attempt.request.is_gated() { Some(self.pass(until).await?) } else { None };
             if let Some(releaser) = self.attempt.reenter()? {
                 return Ok(Sought::Lease(releaser));
             }
@@ -122,10 +120,10 @@ impl Wait<'_> {
     async fn pass(&self, until: Moment) -> Result<Pass> {
         tokio::select! {
             biased;
-            pass = self.core.gate.enter(&self.request.name) => Ok(pass),
+            pass = self.attempt.core.gate.enter(&self.attempt.request.name) => Ok(pass),
             error = self.given_up() => Err(error),
-            () = self.core.clock.sleep_until(until) => {
-                let holder = self.core.gate.holder(&self.request.name);
+            () = self.attempt.core.clock.sleep_until(until) => {
+                let holder = self.attempt.core.gate.holder(&self.attempt.request.name);
                 Err(self.timed_out(holder.as_ref()))
             }
         }
@@ -140,7 +138,7 @@ impl Wait<'_> {
         until: Moment,
         pass: Option<&Pass>,
     ) -> Result<Option<Sought<Releaser>>> {
-        let core = self.core;
+        let core = self.attempt.core;
         loop {
             let stance = Stance::Wait { until };
             let verdict = self.ask(&releaser.hold, answer.take(), stance, until).await?;
@@ -184,7 +182,7 @@ impl Wait<'_> {
         tokio::select! {
             biased;
             () = self.handoff.abandoned() => abandoned(),
-            error = self.core.closing() => error,
+            error = self.attempt.core.closing() => error,
         }
     }
 
@@ -201,19 +199,19 @@ impl Wait<'_> {
         let mut asked = match answer {
             Some(answer) => answer,
             None => {
-                self.core.check_open()?;
+                self.attempt.core.check_open()?;
                 self.turn(hold, until).await?;
-                self.core.engine.acquire(self.request.claim(hold.ticket(), stance))
+                self.attempt.core.engine.acquire(self.attempt.request.claim(hold.ticket(), stance))
             }
         };
         self.handoff.set_asking(true);
         let verdict = tokio::select! {
             biased;
             verdict = &mut asked => verdict,
-            () = self.core.clock.sleep_until(until) => {
+            () = self.attempt.core.clock.sleep_until(until) => {
                 self.handoff.set_asking(false);
                 let hold = Arc::clone(hold);
-                self.core.home.spawn(async move {
+                self.attempt.core.home.spawn(async move {
                     let _ = asked.await;
                     hold.end_turn();
                 });
@@ -238,7 +236,7 @@ impl Wait<'_> {
             biased;
             () = hold.turn() => Ok(()),
             error = self.given_up() => Err(error),
-            () = self.core.clock.sleep_until(until) => {
+            () = self.attempt.core.clock.sleep_until(until) => {
                 Err(self.waited_for("and the engine has not answered"))
             }
         }
@@ -246,9 +244,9 @@ impl Wait<'_> {
 
     /// Waits until it is worth to claim again.
     async fn pause(&self, hold: &Hold, busy: &Busy, until: Moment) -> Result<Wake> {
-        let now = self.core.clock.now();
+        let now = self.attempt.core.clock.now();
         let look = busy.recheck_in.map_or(Moment::NEVER, |span| now.after(span.max(BREATH)));
-        let wait = self.core.engine.wait(hold.ticket(), look.min(until));
+        let wait = self.attempt.core.engine.wait(hold.ticket(), look.min(until));
         tokio::select! {
             biased;
             error = self.given_up() => Err(error),
@@ -258,7 +256,7 @@ impl Wait<'_> {
     }
 
     async fn rest_until(&self, moment: Moment) -> Result<()> {
-        let mut rest = pin!(self.core.clock.sleep_until(moment));
+        let mut rest = pin!(self.attempt.core.clock.sleep_until(moment));
         tokio::select! {
             biased;
             error = self.given_up() => Err(error),
@@ -274,11 +272,11 @@ impl Wait<'_> {
     }
 
     fn waited_for(&self, why: &str) -> Error {
-        let (core, request) = (self.core, self.request);
+        let (core, request) = (self.attempt.core, self.attempt.request);
         let now = core.clock.now();
         core.observer.timed_out(self.attempt.asked, &request.name, request.mode, now);
         let waited = rounded(now.since(request.effort.since(&core.clock)));
-        let name = self.request.name.as_str();
+        let name = self.attempt.request.name.as_str();
         Error::new(ErrorKind::TimedOut, format!("waited {waited:?} for {name:?}, {why}"))
     }
 
