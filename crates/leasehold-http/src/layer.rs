@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
-use leasehold::once::{Busy, Fields, Once};
+use leasehold::once::{Fields, OnBusy, Once};
 use tower_layer::Layer;
 
 use crate::policy::{Policy, Spelling};
@@ -62,7 +62,7 @@ impl IdempotencyLayer {
 
     fn new(once: Once, policy: Policy) -> Self {
         // A little room for status and headers.
-        let once = once.max_outcome(policy.max_response + 16 * 1024).on_busy(Busy::Refuse);
+        let once = once.max_outcome(policy.max_response + 16 * 1024).on_busy(OnBusy::Refuse);
         Self { once, policy }
     }
 
@@ -137,7 +137,7 @@ impl IdempotencyLayer {
     /// Waits for the first request this long, instead of a 409.
     #[must_use]
     pub fn wait(mut self, limit: Duration) -> Self {
-        self.once = self.once.on_busy(Busy::Wait(limit));
+        self.once = self.once.on_busy(OnBusy::Wait(limit));
         self.policy.wait = limit;
         self
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold::claim::{Claim, Ending, Refresh, Renewal, Ticket, Verdict, Wake};
 use leasehold::engine::{
-    BoxFuture, Events, Evicted, Eviction, Finding, Listing, Page, Records, Selector,
+    BoxFuture, Events, Evicted, Eviction, Finding, Listing, Page, RecordStore, Selector,
 };
 use leasehold::{Engine, Mode, Moment, Profile, Released, Result};
 
@@ -179,7 +179,7 @@ impl<T: Twist> Engine for Twisted<T> {
         self.inner.examine()
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         self.inner.records()
     }
 

@@ -13,9 +13,9 @@ use leasehold::claim::{
 };
 use leasehold::engine::profile::Timekeeper;
 use leasehold::engine::{BoxFuture, Bus, Event, Events, Eviction, Target};
-use leasehold::once::{Busy, Fingerprint, OnceError};
+use leasehold::once::{Fingerprint, OnBusy, OnceError};
 use leasehold::{
-    Error, ErrorKind, Guard, Locks, Loss, Mode, Moment, Outcome, Owner, Profile, Released, Result,
+    Effect, Error, ErrorKind, Guard, Locks, Loss, Mode, Moment, Owner, Profile, Released, Result,
     Standing, TestClock,
 };
 use leasehold_testkit::twist::{Inner, Requests, Twist, Twisted};
@@ -160,7 +160,7 @@ async fn an_extension_that_fails_leaves_a_fixed_lease_as_it_was() {
     let guard = locks.mutex("n").ttl(2 * SECOND).renew(false).lock().await.unwrap();
     let deadline = guard.deadline();
     line.plan(Next::Lost);
-    assert_eq!(guard.extend(3600 * SECOND).await.unwrap_err().outcome(), Outcome::Unknown);
+    assert_eq!(guard.extend(3600 * SECOND).await.unwrap_err().effect(), Effect::Unknown);
     assert_eq!((guard.deadline(), guard.standing()), (deadline, Standing::Held));
     let told = guard.lost();
     for _ in 0..8 {
@@ -264,7 +264,7 @@ async fn a_renewal_out_of_range_is_refused_and_the_others_of_its_batch_are_not()
     else {
         panic!("{answers:?}");
     };
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotApplied));
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, Effect::NotApplied));
     assert_eq!(*ttl, 2 * SECOND);
     guards.iter().for_each(|guard| guard.check().unwrap());
 }
@@ -291,7 +291,7 @@ async fn a_conversion_whose_reply_is_lost_leaves_a_reader() {
         let (locks, below, clock) = twisted(line.clone());
         let mut guard = writer(&locks).await;
         line.plan(next);
-        assert_eq!(guard.convert(Mode::Read).await.unwrap_err().outcome(), Outcome::Unknown);
+        assert_eq!(guard.convert(Mode::Read).await.unwrap_err().effect(), Effect::Unknown);
         assert_eq!(guard.mode(), Mode::Read, "a reader may stand beside it");
         // It may be under way still: nothing makes a writer of it again.
         let back = guard.convert(Mode::Write).await.unwrap_err();
@@ -330,7 +330,7 @@ async fn a_conversion_that_is_refused_leaves_a_writer_that_is_renewed() {
     let (locks, _below, clock) = twisted(line.clone());
     let mut guard = writer(&locks).await;
     line.plan(Next::Unsent);
-    assert_eq!(guard.convert(Mode::Read).await.unwrap_err().outcome(), Outcome::NotApplied);
+    assert_eq!(guard.convert(Mode::Read).await.unwrap_err().effect(), Effect::NotApplied);
     assert_eq!((guard.mode(), guard.standing()), (Mode::Write, Standing::Held));
     clock.advance(10 * SECOND);
     until("a renewal", || line.renewed() == 1).await;
@@ -461,7 +461,7 @@ async fn who_has_no_time_to_wait_takes_what_the_first_answer_says() {
     let mutex = locks.mutex("n");
     let guard = mutex.lock().within(Duration::ZERO).await.unwrap();
     let error = mutex.lock().within(Duration::ZERO).await.unwrap_err();
-    assert!(error.is_timed_out() && error.outcome() == Outcome::NotApplied, "{error:?}");
+    assert!(error.is_timed_out() && error.effect() == Effect::NotApplied, "{error:?}");
     assert!(error.to_string().contains("held by"), "{error}");
     guard.release().await.unwrap();
     assert!(!below.status("n").await.unwrap().is_busy());
@@ -593,7 +593,7 @@ async fn an_outcome_that_is_kept_for_ever_is_kept_for_as_long_as_a_store_can_tel
 #[tokio::test]
 async fn who_has_no_time_to_wait_for_an_outcome_takes_the_first_answer() {
     let (locks, _below, _clock) = twisted(Away);
-    let once = locks.once("pay").on_busy(Busy::Wait(Duration::ZERO));
+    let once = locks.once("pay").on_busy(OnBusy::Wait(Duration::ZERO));
     let done = once.run("key", Fingerprint::none(), async |_| Ok::<_, String>("paid")).await;
     assert!(!done.unwrap().replayed);
 }

@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use leasehold::once::{Busy, Crash, Fingerprint, Once, OnceError, Refusal, Turn};
+use leasehold::once::{Fingerprint, OnBusy, OnCrash, Once, OnceError, Refusal, Turn};
 use leasehold_testkit::Register;
 use leasehold_testkit::place::{Place, Tested};
 use rustix::process::{Pid, Signal, getpid, kill_process};
@@ -67,8 +67,8 @@ struct Orders {
 
 impl Orders {
     fn once(&self, locks: &leasehold::Locks) -> Once {
-        let crash = if self.at_most_once { Crash::Unknown } else { Crash::Rerun };
-        locks.once("kit").lease(self.lease).on_crash(crash).on_busy(Busy::Wait(LONG))
+        let crash = if self.at_most_once { OnCrash::Unknown } else { OnCrash::Rerun };
+        locks.once("kit").lease(self.lease).on_crash(crash).on_busy(OnBusy::Wait(LONG))
     }
 
     fn reach(&self, point: Point) {

@@ -11,9 +11,9 @@ use std::process::Command;
 use std::task::Poll;
 use std::time::Duration;
 
-use leasehold::once::{Busy, Done, Fingerprint, InTransaction, Once, OnceError, Refusal};
+use leasehold::once::{Done, Fingerprint, InTransaction, OnBusy, Once, OnceError, Refusal};
 use leasehold::sql::{Dialect, OnceTable};
-use leasehold::{ErrorKind, Locks, Outcome};
+use leasehold::{Effect, ErrorKind, Locks};
 use leasehold_testkit::Server;
 use leasehold_testkit::proxy::{Fault, FaultProxy, Way};
 use rustix::process::{Signal, getpid, kill_process};
@@ -189,7 +189,7 @@ async fn a_commit_whose_answer_is_lost_is_unknown_and_a_repeat_tells() -> Tested
         };
         let lost: Paid = once().transact(&mut client, *key, Fingerprint::none(), work).await;
         let Err(OnceError::Refused(Refusal::Engine(error))) = lost else { panic!("{lost:?}") };
-        assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+        assert_eq!(error.effect(), Effect::Unknown, "{error}");
         let done = Form::Whole.pay(&mut connected(&server.url()).await?, key).await?;
         assert_eq!(done.replayed, *way == Way::Replies);
         assert_eq!(payments(&server)?, (n + 1).to_string());
@@ -276,7 +276,7 @@ async fn one_that_is_busy_is_waited_for_as_long_as_told() -> Tested {
     else {
         panic!("done before");
     };
-    for busy in [Busy::Refuse, Busy::Wait(Duration::from_millis(20))] {
+    for busy in [OnBusy::Refuse, OnBusy::Wait(Duration::from_millis(20))] {
         let once = once().on_busy(busy);
         let asked = once.transact(&mut second, "k", Fingerprint::none(), paid);
         let refused: Paid = tokio::time::timeout(BOUND, asked).await?;

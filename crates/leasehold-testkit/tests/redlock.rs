@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use leasehold::engine::profile::{Fencing, Survives};
-use leasehold::{ErrorKind, Guard, Locks, Mode, Outcome};
+use leasehold::{Effect, ErrorKind, Guard, Locks, Mode};
 use leasehold_testkit::holder::{Hold, Holder, Orders};
 use leasehold_testkit::server::Plan;
 use leasehold_testkit::{Fault, FaultProxy, Register, Server, Way, check};
@@ -524,7 +524,7 @@ async fn a_conversion_that_most_nodes_may_have_made_leaves_no_writer() {
     nodes.proxies[2].set(Way::Replies, Fault::Hold);
     let error = guard.convert(Mode::Read).await.unwrap_err();
     assert!(nodes.proxies[2].counts().replies.held > 0, "no fault");
-    assert_eq!(error.outcome(), Outcome::Unknown, "{error:?}");
+    assert_eq!(error.effect(), Effect::Unknown, "{error:?}");
     assert_eq!(guard.mode(), Mode::Read, "readers may stand beside it");
     nodes.heal();
 }

@@ -21,7 +21,7 @@ mod engine {
 }
 
 mod error {
-    pub(crate) use leasehold::{Error, ErrorKind, Outcome, Result};
+    pub(crate) use leasehold::{Effect, Error, ErrorKind, Result};
 }
 
 mod mutant {
@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use leasehold::claim::{Claim, Ending, Owner, Ticket, Verdict};
 use leasehold::engine::{BoxFuture, Store};
-use leasehold::{Clock, Engine, Error, ErrorKind, Locks, Mode, Outcome, Released, Result};
+use leasehold::{Clock, Effect, Engine, Error, ErrorKind, Locks, Mode, Released, Result};
 use leasehold_testkit::twist::{Inner, Twist, Twisted};
 use retry::{Retry, Retrying};
 
@@ -60,11 +60,11 @@ struct Plan {
     left: AtomicU32,
     asked: AtomicU32,
     kind: ErrorKind,
-    outcome: Outcome,
+    outcome: Effect,
 }
 
 impl Failing {
-    fn new(left: u32, kind: ErrorKind, outcome: Outcome) -> Self {
+    fn new(left: u32, kind: ErrorKind, outcome: Effect) -> Self {
         let (left, asked) = (AtomicU32::new(left), AtomicU32::new(0));
         Self(Arc::new(Plan { left, asked, kind, outcome }))
     }
@@ -75,7 +75,7 @@ impl Failing {
 
     fn error(&self) -> Error {
         let error = Error::new(self.0.kind, "on purpose");
-        if self.0.outcome == Outcome::Unknown { error.unknown() } else { error }
+        if self.0.outcome == Effect::Unknown { error.unknown() } else { error }
     }
 
     fn pass<T: Send + 'static>(
@@ -87,7 +87,7 @@ impl Failing {
         if self.0.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err() {
             return call();
         }
-        let (error, lost) = (self.error(), self.0.outcome == Outcome::Unknown);
+        let (error, lost) = (self.error(), self.0.outcome == Effect::Unknown);
         let carried_out = lost.then(call);
         Box::pin(async move {
             if let Some(done) = carried_out {
@@ -127,7 +127,7 @@ fn claim(locks: &Locks) -> Claim {
 
 #[tokio::test]
 async fn an_engine_that_comes_back_in_time_is_asked_until_it_does() {
-    let failing = Failing::new(3, ErrorKind::Unavailable, Outcome::NotApplied);
+    let failing = Failing::new(3, ErrorKind::Unavailable, Effect::NotApplied);
     let (engine, below) = layered(&failing, Retry::times(3, MS));
     let verdict = engine.acquire(claim(&below)).await.unwrap();
     assert!(matches!(verdict, Verdict::Granted(_)), "{verdict:?}");
@@ -138,7 +138,7 @@ static TOLD: AtomicU32 = AtomicU32::new(0);
 
 #[tokio::test]
 async fn who_fails_again_and_again_is_heard_of_ever_less_often() {
-    let failing = Failing::new(20, ErrorKind::Unavailable, Outcome::NotApplied);
+    let failing = Failing::new(20, ErrorKind::Unavailable, Effect::NotApplied);
     let below = Locks::memory();
     let twisted = Twisted::around(below.engine(), failing.clone());
     let layer = Retrying::new(twisted, Clock::System, Retry::forever(MS));
@@ -159,7 +159,7 @@ async fn every_policy_gives_up_when_it_says() {
         (Retry::exponential(MS, 3, 5 * MS), 4),
         (Retry::until_elapsed(Duration::ZERO, MS), 1),
     ] {
-        let failing = Failing::new(u32::MAX, ErrorKind::Unavailable, Outcome::NotApplied);
+        let failing = Failing::new(u32::MAX, ErrorKind::Unavailable, Effect::NotApplied);
         let (engine, below) = layered(&failing, policy);
         let error = engine.acquire(claim(&below)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable);
@@ -170,7 +170,7 @@ async fn every_policy_gives_up_when_it_says() {
 
 #[tokio::test]
 async fn a_grant_whose_replies_are_lost_is_granted_to_the_same_ticket_once() {
-    let failing = Failing::new(2, ErrorKind::Unavailable, Outcome::Unknown);
+    let failing = Failing::new(2, ErrorKind::Unavailable, Effect::Unknown);
     let (engine, below) = layered(&failing, Retry::times(5, MS));
     let claim = claim(&below);
     let Verdict::Granted(grant) = engine.acquire(claim.clone()).await.unwrap() else {
@@ -185,7 +185,7 @@ async fn a_grant_whose_replies_are_lost_is_granted_to_the_same_ticket_once() {
 
 #[tokio::test]
 async fn a_release_whose_reply_is_lost_is_tried_again_and_touches_no_successor() {
-    let failing = Failing::new(0, ErrorKind::Unavailable, Outcome::Unknown);
+    let failing = Failing::new(0, ErrorKind::Unavailable, Effect::Unknown);
     let (engine, below) = layered(&failing, Retry::times(5, 20 * MS));
     let claim = claim(&below);
     engine.acquire(claim.clone()).await.unwrap();
@@ -199,7 +199,7 @@ async fn a_release_whose_reply_is_lost_is_tried_again_and_touches_no_successor()
 
 /// A release whose first reply is lost, and what its retry says.
 async fn retried(ending: Ending) -> Released {
-    let failing = Failing::new(0, ErrorKind::Unavailable, Outcome::Unknown);
+    let failing = Failing::new(0, ErrorKind::Unavailable, Effect::Unknown);
     let (engine, below) = layered(&failing, Retry::times(5, MS));
     let claim = claim(&below);
     engine.acquire(claim.clone()).await.unwrap();
@@ -229,7 +229,7 @@ async fn a_retry_tells_what_the_release_before_it_did() {
 
 #[tokio::test]
 async fn work_that_ends_on_a_slow_engine_is_not_told_lost() {
-    let failing = Failing::new(0, ErrorKind::Unavailable, Outcome::Unknown);
+    let failing = Failing::new(0, ErrorKind::Unavailable, Effect::Unknown);
     let (engine, _below) = layered(&failing, Retry::times(5, MS));
     let locks = Locks::on(engine, Clock::System).unwrap();
     let done = locks.mutex("n").run(async |_| failing.0.left.store(1, Ordering::SeqCst)).await;
@@ -245,7 +245,7 @@ async fn what_may_have_taken_effect_stays_unknown_whatever_the_last_try_says() {
     let engine = Retrying::new(twisted, Clock::System, Retry::times(1, MS));
     let error = engine.acquire(claim(&below)).await.unwrap_err();
     assert_eq!(away.0.load(Ordering::SeqCst), 2);
-    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert_eq!(error.effect(), Effect::Unknown);
     assert!(below.status("n").await.unwrap().is_busy(), "the first try was granted");
 }
 
@@ -270,7 +270,7 @@ impl Twist for Away {
 #[tokio::test]
 async fn what_no_retry_can_mend_is_not_retried() {
     for kind in [ErrorKind::Invalid, ErrorKind::Denied, ErrorKind::Unsupported] {
-        let failing = Failing::new(u32::MAX, kind, Outcome::NotApplied);
+        let failing = Failing::new(u32::MAX, kind, Effect::NotApplied);
         let (engine, below) = layered(&failing, Retry::forever(MS));
         assert_eq!(engine.acquire(claim(&below)).await.unwrap_err().kind(), kind);
         assert_eq!(failing.asked(), 1);
@@ -280,7 +280,7 @@ async fn what_no_retry_can_mend_is_not_retried() {
 /// The whole client above it: a lock over an engine that is away for a while.
 #[tokio::test]
 async fn a_lock_outlives_an_engine_that_is_away_for_a_while() {
-    let failing = Failing::new(4, ErrorKind::Unavailable, Outcome::Unknown);
+    let failing = Failing::new(4, ErrorKind::Unavailable, Effect::Unknown);
     let (engine, below) = layered(&failing, Retry::forever(MS));
     let locks = Locks::on(engine, Clock::System).unwrap();
     let guard = locks.mutex("n").lock().await.unwrap();

@@ -11,7 +11,7 @@ mod wait;
 
 use std::sync::Arc;
 
-use crate::claim::{RENEW_FRACTION, Record, Verdict};
+use crate::claim::{RENEW_FRACTION, RawRecord, Verdict};
 use crate::core::Core;
 use crate::detached::{Detached, Handoff, here};
 use crate::engine::BoxFuture;
@@ -32,7 +32,7 @@ pub(crate) enum Sought<L> {
     Lease(L),
     /// No lease: a record that will do, for those who said so.
     #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "only it says so"))]
-    Record(Record),
+    Record(RawRecord),
     /// Someone else has it.
     Busy,
 }

@@ -19,7 +19,7 @@ pub use ending::{Ending, Released};
 pub use id::LeaseId;
 pub use mode::Mode;
 pub use owner::{LABEL_MAX, Owner};
-pub use record::{Expect, Record, Store, VALUE_MAX};
+pub use record::{Expect, RawRecord, Store, VALUE_MAX};
 pub use verdict::{Busy, Grant, Holder, Place, Predecessor, Verdict, Wake};
 pub use wants::Wants;
 

@@ -17,7 +17,7 @@ pub struct Error(Arc<Inner>);
 #[derive(Clone)]
 struct Inner {
     kind: ErrorKind,
-    outcome: Outcome,
+    effect: Effect,
     message: String,
     context: Vec<(&'static str, String)>,
     cause: Option<String>,
@@ -47,7 +47,7 @@ pub enum ErrorKind {
 
 /// Whether the request may have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum Effect {
     /// It certainly had no effect.
     NotApplied,
     /// It may have had one: the reply was lost.
@@ -60,7 +60,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self(Arc::new(Inner {
             kind,
-            outcome: Outcome::NotApplied,
+            effect: Effect::NotApplied,
             message: message.into(),
             context: Vec::new(),
             cause: None,
@@ -74,7 +74,7 @@ impl Error {
     /// The same error, with the reply lost: the request may have taken effect.
     #[must_use]
     pub fn unknown(self) -> Self {
-        self.edit(|inner| inner.outcome = Outcome::Unknown)
+        self.edit(|inner| inner.effect = Effect::Unknown)
     }
 
     /// The same error with its cause, as text: drivers are not part of our API.
@@ -101,8 +101,8 @@ impl Error {
 
     /// Whether the request may have taken effect.
     #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        self.0.outcome
+    pub fn effect(&self) -> Effect {
+        self.0.effect
     }
 
     /// The wait limit passed.
@@ -150,8 +150,8 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.kind())?;
-        if self.outcome() == Outcome::Unknown {
-            f.write_str(" (outcome unknown)")?;
+        if self.effect() == Effect::Unknown {
+            f.write_str(" (effect unknown)")?;
         }
         write!(f, ": {self}")
     }
@@ -173,7 +173,7 @@ mod tests {
             error.to_string(),
             "the server closed the connection (engine: redis, name: order/42)"
         );
-        assert!(format!("{error:?}").starts_with("Unavailable (outcome unknown): the server"));
+        assert!(format!("{error:?}").starts_with("Unavailable (effect unknown): the server"));
     }
 
     #[test]

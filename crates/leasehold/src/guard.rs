@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::acquire::Releaser;
 #[cfg(any(feature = "once", feature = "ids"))]
-use crate::claim::Record;
+use crate::claim::RawRecord;
 #[cfg(feature = "once")]
 use crate::claim::Store;
 #[cfg(feature = "records")]
@@ -16,7 +16,7 @@ use crate::clock::Moment;
 use crate::core::Core;
 use crate::detached::Detached;
 use crate::engine::Loss;
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::fence::Sequencer;
 use crate::hold::{Hold, Standing};
 use crate::keeper::{self, settle};
@@ -282,7 +282,7 @@ impl Guard {
 
     /// The record that came with the grant; `None` if it has to be loaded.
     #[cfg(any(feature = "once", feature = "ids"))]
-    pub(crate) const fn take_loaded(&mut self) -> Option<Option<Record>> {
+    pub(crate) const fn take_loaded(&mut self) -> Option<Option<RawRecord>> {
         self.releaser.loaded.take()
     }
 
@@ -351,7 +351,7 @@ async fn convert(core: &Arc<Core>, hold: &Arc<Hold>, to: Mode) -> Result<()> {
     hold.turn().await;
     match keeper::convert(core, hold, to).await {
         // Refused, not failed: the lease is as it was.
-        Err(error) if error.outcome() == Outcome::NotApplied => {
+        Err(error) if error.effect() == Effect::NotApplied => {
             hold.end_turn();
             core.schedule.keep(hold);
             Err(error)

@@ -11,7 +11,7 @@ use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
 use crate::engine::{Event, Events, Loss};
-use crate::error::{Outcome, Result};
+use crate::error::{Effect, Result};
 use crate::hold::Hold;
 use crate::layers::guardrail::no_answer;
 use crate::mutant::{self, Mutant};
@@ -104,7 +104,7 @@ pub(crate) async fn convert(core: &Core, hold: &Hold, to: Mode) -> Result<Renewa
             hold.end_conversion(to);
             core.observer.converted(hold, from);
         }
-        Err(error) if error.outcome() == Outcome::NotApplied && !unsettled => {
+        Err(error) if error.effect() == Effect::NotApplied && !unsettled => {
             hold.end_conversion(from);
         }
         _ => {}

@@ -48,7 +48,7 @@ pub use clock::{Clock, Moment, TestClock};
 pub use connection::{ConnectionEvents, ConnectionState};
 pub use engine::{Engine, Loss, Profile, Status};
 pub use engines::{is_engine_url, lifelines, schema};
-pub use error::{Error, ErrorKind, Outcome, Result};
+pub use error::{Effect, Error, ErrorKind, Result};
 pub use fence::{Fenced, SEQUENCER_HEADER, Sequencer};
 pub use guard::Guard;
 pub use hold::Standing;
@@ -75,7 +75,7 @@ pub use recipes::semaphore::Semaphore;
 #[cfg(feature = "once")]
 pub mod once {
     pub use crate::recipes::once::{
-        Busy, Crash, Done, Failure, Fields, Fingerprint, First, InTransaction, Kept, Key, Once,
+        Done, Failure, Fields, Fingerprint, First, InTransaction, Kept, Key, OnBusy, OnCrash, Once,
         OnceError, Refusal, TokenFault, TokenKeys, Tokens, Turn,
     };
 }

@@ -17,7 +17,7 @@ use crate::core::Core;
 use crate::detached::run_apart;
 use crate::detached::{Detached, at_once, here};
 #[cfg(any(feature = "records", feature = "ids"))]
-use crate::engine::Records;
+use crate::engine::RecordStore;
 use crate::engine::{
     BoxFuture, Engine, Evicted, Eviction, Finding, Held, Listing, Page, Profile, Selector, Status,
 };
@@ -296,7 +296,7 @@ impl Locks {
 
     /// The engine's records, if it has them.
     #[cfg(any(feature = "records", feature = "ids"))]
-    pub(crate) fn record_store(&self) -> Result<&dyn Records> {
+    pub(crate) fn record_store(&self) -> Result<&dyn RecordStore> {
         self.client.core.engine.records().ok_or_else(|| {
             let scheme = self.profile().scheme;
             let text = format!("the {scheme} engine keeps no records; use one that does");

@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime};
 use leasehold::ErrorKind;
 use leasehold::blocking::Locks;
 use leasehold::engine::{Eviction, Target};
-use leasehold::once::{Busy, Crash, Done, Fingerprint, Key, OnceError, Refusal, TokenKeys, Turn};
+use leasehold::once::{
+    Done, Fingerprint, Key, OnBusy, OnCrash, OnceError, Refusal, TokenKeys, Turn,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const ANY: Fingerprint = Fingerprint::none();
@@ -34,7 +36,7 @@ fn of_sixteen_threads_one_works_and_all_hear_of_it() -> Tested {
         Ok::<_, String>(format!("fence {}", turn.fence()))
     };
     let all: Vec<Ran> = thread::scope(|scope| {
-        let pay = || once.clone().on_busy(Busy::Wait(60 * SECOND)).blocking_run("k", ANY, work);
+        let pay = || once.clone().on_busy(OnBusy::Wait(60 * SECOND)).blocking_run("k", ANY, work);
         let threads: Vec<_> = (0..16).map(|_| scope.spawn(pay)).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     });
@@ -60,7 +62,7 @@ fn while_one_is_at_it_others_are_told_or_wait_for_a_while() -> Tested {
         }
     });
     has_begun.recv()?;
-    for busy in [Busy::Refuse, Busy::Wait(SECOND / 100)] {
+    for busy in [OnBusy::Refuse, OnBusy::Wait(SECOND / 100)] {
         let refused = once.clone().on_busy(busy).blocking_run("k", ANY, paid);
         let refused = refused.expect_err("one is at it");
         assert!(matches!(refused, OnceError::Refused(Refusal::Running(_))), "{refused:?}");
@@ -74,7 +76,7 @@ fn while_one_is_at_it_others_are_told_or_wait_for_a_while() -> Tested {
 
 #[test]
 fn failures_are_run_again_and_operators_settle_and_forget() -> Tested {
-    let once = Locks::memory().once("pay").on_crash(Crash::Unknown);
+    let once = Locks::memory().once("pay").on_crash(OnCrash::Unknown);
     let failed = once.blocking_run("k", ANY, |_| Err::<&str, _>("no money"));
     assert!(matches!(failed, Err(OnceError::Failed("no money"))));
     assert!(!once.blocking_run("k", ANY, paid)?.replayed);
@@ -108,7 +110,7 @@ fn what_is_done_under_a_lost_lease_is_not_recorded() -> Tested {
 #[test]
 fn the_mark_of_a_run_is_not_taken_for_its_outcome() -> Tested {
     let locks = Locks::memory();
-    let once = locks.once("pay").on_crash(Crash::Unknown);
+    let once = locks.once("pay").on_crash(OnCrash::Unknown);
     let late = late_run(&locks, &once).expect_err("evicted");
     assert!(matches!(&late, OnceError::Unrecorded { cause, .. } if cause.is_lost()), "{late:?}");
     let refused = once.blocking_run("k", ANY, paid).expect_err("nobody knows what became of it");
@@ -118,7 +120,7 @@ fn the_mark_of_a_run_is_not_taken_for_its_outcome() -> Tested {
 
 #[test]
 fn a_failure_leaves_what_an_earlier_request_came_to() -> Tested {
-    for crash in [Crash::Rerun, Crash::Unknown] {
+    for crash in [OnCrash::Rerun, OnCrash::Unknown] {
         let once = Locks::memory().once("pay").on_crash(crash);
         let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds);
         let click = |seconds| Key::trace("ann", "phone", at(seconds), 60 * SECOND);
@@ -135,7 +137,7 @@ fn a_failure_leaves_what_an_earlier_request_came_to() -> Tested {
 /// What it covered has come to the end of its time, and the key is free all the same.
 #[test]
 fn a_failure_that_outlives_an_earlier_outcome_gives_its_key_back() -> Tested {
-    let once = Locks::memory().once("pay").on_crash(Crash::Unknown).keep(SECOND);
+    let once = Locks::memory().once("pay").on_crash(OnCrash::Unknown).keep(SECOND);
     let at = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds);
     let click = |seconds| Key::trace("ann", "phone", at(seconds), 60 * SECOND);
     assert!(!once.blocking_run(click(0), ANY, paid)?.replayed);
@@ -146,7 +148,7 @@ fn a_failure_that_outlives_an_earlier_outcome_gives_its_key_back() -> Tested {
         Err::<&str, _>("no money")
     });
     assert!(matches!(failed, Err(OnceError::Failed("no money"))), "{failed:?}");
-    let again = once.on_busy(Busy::Refuse).blocking_run(click(60), ANY, paid)?;
+    let again = once.on_busy(OnBusy::Refuse).blocking_run(click(60), ANY, paid)?;
     assert!(!again.replayed, "{again:?}");
     Ok(())
 }

@@ -9,7 +9,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use leasehold::Locks;
-use leasehold::once::{Busy, Crash, Done, Fingerprint, Kept, OnceError, Refusal, TokenFault, Turn};
+use leasehold::once::{
+    Done, Fingerprint, Kept, OnBusy, OnCrash, OnceError, Refusal, TokenFault, Turn,
+};
 
 pub(crate) use self::cut::Cut;
 use self::report::Report;
@@ -56,10 +58,10 @@ pub(crate) async fn finish(
 /// The recipe that the options describe.
 pub(crate) fn on(locks: &Locks, terms: &Terms) -> leasehold::once::Once {
     let busy = match (terms.no_wait, terms.wait) {
-        (true, _) => Busy::Refuse,
-        (false, limit) => Busy::Wait(limit.unwrap_or(LONG)),
+        (true, _) => OnBusy::Refuse,
+        (false, limit) => OnBusy::Wait(limit.unwrap_or(LONG)),
     };
-    let crash = if terms.at_most_once { Crash::Unknown } else { Crash::Rerun };
+    let crash = if terms.at_most_once { OnCrash::Unknown } else { OnCrash::Rerun };
     let once = locks.once(&terms.scope).keep(terms.ttl).lease(terms.lease);
     once.on_busy(busy).on_crash(crash).max_outcome(MOST)
 }

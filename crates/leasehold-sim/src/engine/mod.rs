@@ -18,7 +18,7 @@ use leasehold::claim::{
 };
 use leasehold::engine::profile::{self, Fencing, Grants, Limits, Order, Reach, Timekeeper, WakeUp};
 use leasehold::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Records, Selector,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, RecordStore, Selector,
 };
 use leasehold::{Clock, Error, ErrorKind, Moment, Profile, Result};
 use tokio::sync::oneshot;
@@ -70,7 +70,7 @@ fn promise(server: u8, ttl_max: Duration) -> Profile {
     profile.clock = Timekeeper::Server;
     profile.wake = WakeUp::Push;
     profile.reach = Reach::Network;
-    profile.listing = profile::Listing::Indexed;
+    profile.listing = profile::Lists::Indexed;
     profile.predecessor = true;
     profile.lock_delay = true;
     profile.keep_closed = true;
@@ -222,7 +222,7 @@ impl Engine for SimEngine {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         Some(&self.line)
     }
 

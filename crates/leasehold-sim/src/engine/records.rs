@@ -2,7 +2,7 @@
 //! not idempotent, and the contract says so.
 
 use leasehold::engine::{
-    BoxFuture, Page, Record, RecordEvents, RecordListing, Records, Scope, Store,
+    BoxFuture, Page, RawRecord, RecordEvents, RecordListing, RecordStore, Scope, Store,
 };
 use leasehold::{Error, ErrorKind, Name, Result};
 
@@ -10,15 +10,15 @@ use super::bus::Call;
 use super::server::Server;
 use super::{Line, server};
 
-impl Records for Line {
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+impl RecordStore for Line {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<RawRecord>>> {
         let what = format!("loads {}", name.as_str());
         let ask = move |server: &mut Server, _| server.load(name.clone());
         let reply = self.ask(Call::again(what, ask, |_| "loaded".into()));
         Box::pin(async move { reply.await? })
     }
 
-    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>> {
         let what = format!("stores {}", store.name.as_str());
         let ask = move |server: &mut Server, _| server.store(store.clone());
         let reply = self.ask(Call::once(what, ask, |_| "answered".into()));

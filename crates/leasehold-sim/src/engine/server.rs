@@ -11,8 +11,8 @@ use leasehold::claim::{
     Busy, Claim, Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Ticket, Verdict, Wake,
 };
 use leasehold::engine::{
-    BoxFuture, Engine, Event, Events, Evicted, Eviction, Held, Listing, Page, Record,
-    RecordListing, Records, Scope, Selector, Store,
+    BoxFuture, Engine, Event, Events, Evicted, Eviction, Held, Listing, Page, RawRecord,
+    RecordListing, RecordStore, Scope, Selector, Store,
 };
 use leasehold::sim::Client;
 use leasehold::staged::{self, Shorten};
@@ -215,12 +215,12 @@ impl Server {
         self.work(|core| core.evict(eviction))
     }
 
-    pub(super) fn load(&self, name: Name) -> Result<Option<Record>> {
+    pub(super) fn load(&self, name: Name) -> Result<Option<RawRecord>> {
         self.check()?;
         self.work(|core| records(core).load(name))
     }
 
-    pub(super) fn store(&self, store: Store) -> Result<Result<u64, Option<Record>>> {
+    pub(super) fn store(&self, store: Store) -> Result<Result<u64, Option<RawRecord>>> {
         self.check()?;
         self.work(|core| records(core).store(store))
     }
@@ -308,7 +308,7 @@ impl Server {
     }
 }
 
-fn records(core: &dyn Engine) -> &dyn Records {
+fn records(core: &dyn Engine) -> &dyn RecordStore {
     core.records().expect("the core keeps records")
 }
 

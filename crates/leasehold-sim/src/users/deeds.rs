@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::engine::{Eviction, Target};
-use leasehold::{Clock, Error, ErrorKind, Mode, Moment, Outcome, Released};
+use leasehold::{Clock, Effect, Error, ErrorKind, Mode, Moment, Released};
 use tokio::time::sleep;
 
 use super::{Hand, One};
@@ -109,7 +109,7 @@ impl One {
         let extended = guard.extend(by).await;
         self.tell(|| format!("has extended {name}: {}", shown(&extended)));
         let ends = match &extended {
-            Err(error) if error.outcome() == Outcome::NotApplied => agreed,
+            Err(error) if error.effect() == Effect::NotApplied => agreed,
             _ => agreed.map(|ends| ends.max(Clock::System.now().after(by))),
         };
         ledger.entry(page, |it| it.ends = ends);
@@ -168,7 +168,7 @@ impl One {
             Ok(_) => format!("has evicted {name}"),
             Err(error) => format!("has not evicted {name}: {error}"),
         });
-        let settled = done.map_or_else(|error| error.outcome() == Outcome::NotApplied, |_| true);
+        let settled = done.map_or_else(|error| error.effect() == Effect::NotApplied, |_| true);
         if settled && !asking {
             self.around.ledger.evict(name, self.now() + AFTERMATH);
         }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use leasehold::Outcome;
-use leasehold::once::{Busy, Crash, Fingerprint, OnceError, Refusal};
+use leasehold::Effect;
+use leasehold::once::{Fingerprint, OnBusy, OnCrash, OnceError, Refusal};
 use tokio::time::sleep;
 
 use super::One;
@@ -37,7 +37,7 @@ impl One {
         });
         match &counted {
             Ok(_) => ledger.tallies(|tallies| tallies.end_count(name, true)),
-            Err(error) if error.outcome() == Outcome::Unknown => {}
+            Err(error) if error.effect() == Effect::Unknown => {}
             Err(_) => ledger.tallies(|tallies| tallies.end_count(name, false)),
         }
     }
@@ -53,11 +53,14 @@ impl One {
 
     pub(super) async fn once(&mut self, key: &str, work: Duration) {
         let at_most_once = key.ends_with('1');
-        let crash = if at_most_once { Crash::Unknown } else { Crash::Rerun };
+        let crash = if at_most_once { OnCrash::Unknown } else { OnCrash::Rerun };
         let keep = KEEP[usize::from(at_most_once)];
         let lease = Duration::from_millis(self.around.setting.ttl);
-        let busy =
-            if work.as_millis().is_multiple_of(2) { Busy::Refuse } else { Busy::Wait(lease * 2) };
+        let busy = if work.as_millis().is_multiple_of(2) {
+            OnBusy::Refuse
+        } else {
+            OnBusy::Wait(lease * 2)
+        };
         let once = self.locks.once("jobs").lease(lease).keep(keep).on_crash(crash).on_busy(busy);
         self.asked += 1;
         let mark = format!("{}#{}", self.user, self.asked);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leasehold::Profile;
 use leasehold::engine::BoxFuture;
-use leasehold::engine::profile::{Listing, Liveness};
+use leasehold::engine::profile::{Lists, Liveness};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -155,7 +155,7 @@ pub(super) fn shows_waiters(profile: &Profile) -> bool {
 /// lease table.
 fn shows_leases(profile: &Profile) -> bool {
     let database = ["mysql", "postgres"].contains(&profile.scheme);
-    !database || profile.listing == Listing::Indexed
+    !database || profile.listing == Lists::Indexed
 }
 
 /// Two workers, as a small machine has.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use leasehold::engine::{Eviction, Record, Store as Write, Target};
+use leasehold::engine::{Eviction, RawRecord, Store as Write, Target};
 use leasehold::ids::{Layout, SegmentIds, Snowflake, SnowflakeIds, TestWall};
 use leasehold::{Error, ErrorKind, Locks};
 use tokio::task::JoinSet;
@@ -178,7 +178,7 @@ async fn write(client: &Client, name: &str, value: &str) -> Outcome {
     Ok(())
 }
 
-async fn load(client: &Client, name: &str) -> Outcome<Option<Record>> {
+async fn load(client: &Client, name: &str) -> Outcome<Option<RawRecord>> {
     let engine = client.engine();
     Ok(engine.records().ok_or("no records")?.load(client.name(name)?).await?)
 }

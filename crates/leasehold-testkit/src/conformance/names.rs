@@ -1,7 +1,7 @@
 //! What is a name, and what is not the same one.
 
 use leasehold::ErrorKind;
-use leasehold::engine::profile::Listing as Lists;
+use leasehold::engine::profile::Lists;
 
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, free};

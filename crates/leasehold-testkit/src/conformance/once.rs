@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use leasehold::claim::{Claim, Ending, Ticket, Verdict, Wants};
 use leasehold::engine::{BoxFuture, Eviction, Store as Write, Target};
 use leasehold::once::{
-    Busy, Crash, Done, Failure, Fingerprint, Key, Once, OnceError, Refusal, TokenFault, TokenKeys,
-    Turn,
+    Done, Failure, Fingerprint, Key, OnBusy, OnCrash, Once, OnceError, Refusal, TokenFault,
+    TokenKeys, Turn,
 };
-use leasehold::{Error, ErrorKind, Locks, Mode, Outcome as Effect, Released};
+use leasehold::{Effect, Error, ErrorKind, Locks, Mode, Released};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
@@ -180,7 +180,7 @@ async fn another_payload_is_refused(store: Store) -> Outcome {
 }
 
 async fn one_who_does_not_wait_is_told_that_it_runs(store: Store) -> Outcome {
-    let pair = pair!(store).with(|once| once.on_busy(Busy::Refuse));
+    let pair = pair!(store).with(|once| once.on_busy(OnBusy::Refuse));
     let begun = begin(&pair.a).await?;
     for once in [&pair.a, &pair.b] {
         let refusal = refused(pair.pay(once, "10").await)?;
@@ -192,7 +192,7 @@ async fn one_who_does_not_wait_is_told_that_it_runs(store: Store) -> Outcome {
 }
 
 async fn those_who_wait_get_the_outcome_when_it_is_there(store: Store) -> Outcome {
-    let pair = Arc::new(pair!(store).with(|once| once.on_busy(Busy::Wait(PATIENCE))));
+    let pair = Arc::new(pair!(store).with(|once| once.on_busy(OnBusy::Wait(PATIENCE))));
     let begun = begin(&pair.a).await?;
     let mut waiters = JoinSet::new();
     for once in [pair.a.clone(), pair.b.clone(), pair.b.clone()] {
@@ -214,7 +214,7 @@ async fn a_wait_has_its_limit(store: Store) -> Outcome {
     let pair = pair!(store);
     let begun = begin(&pair.a).await?;
     // Long enough for an engine that is slow to answer.
-    let pair = pair.with(|once| once.on_busy(Busy::Wait(Duration::from_secs(2))));
+    let pair = pair.with(|once| once.on_busy(OnBusy::Wait(Duration::from_secs(2))));
     for once in [&pair.a, &pair.b] {
         let refusal = refused(pair.pay(once, "10").await)?;
         ensure!(matches!(refusal, Refusal::Running(_)), "{refusal:?}");
@@ -263,7 +263,7 @@ async fn work_that_was_cut_off_is_taken_over_with_a_larger_fence(store: Store) -
 }
 
 async fn at_most_once_nobody_takes_over_until_somebody_has_looked(store: Store) -> Outcome {
-    let pair = pair!(store).with(|once| once.on_crash(Crash::Unknown));
+    let pair = pair!(store).with(|once| once.on_crash(OnCrash::Unknown));
     begin(&pair.a).await?.cut_off().await;
     for once in [&pair.a, &pair.b, &pair.b] {
         let refusal = refused(pair.pay(once, "10").await)?;
@@ -280,7 +280,7 @@ async fn at_most_once_nobody_takes_over_until_somebody_has_looked(store: Store) 
 }
 
 async fn at_most_once_work_that_fails_may_be_tried_again(store: Store) -> Outcome {
-    let pair = pair!(store).with(|once| once.on_crash(Crash::Unknown));
+    let pair = pair!(store).with(|once| once.on_crash(OnCrash::Unknown));
     let failed = pair.a.run("key", any(), async |_| Err::<String, _>("before")).await;
     ensure!(matches!(failed, Err(OnceError::Failed("before"))), "{failed:?}");
     ensure!(!pair.pay(&pair.b, "10").await?.replayed, "not run");
@@ -464,7 +464,7 @@ async fn an_outcome_whose_reply_is_lost_is_recorded(store: Store) -> Outcome {
     let once = locks.once("pay").lease(HOUR);
     match once.run("key", any(), async |_| Ok::<_, String>("done")).await {
         Err(OnceError::Unrecorded { outcome, cause }) => {
-            ensure!(outcome == b"done" && cause.outcome() == Effect::Unknown, "{cause:?}");
+            ensure!(outcome == b"done" && cause.effect() == Effect::Unknown, "{cause:?}");
         }
         other => return Err(format!("the reply was not lost: {other:?}").into()),
     }

@@ -1,6 +1,6 @@
 //! List, show, evict.
 
-use leasehold::engine::profile::Listing as Lists;
+use leasehold::engine::profile::Lists;
 use leasehold::engine::{Evicted, Eviction, Page, Target};
 use leasehold::{ErrorKind, Guard, Locks, Mode};
 

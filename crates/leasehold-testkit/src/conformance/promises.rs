@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use leasehold::claim::{Claim, Verdict};
 use leasehold::engine::profile::{
-    Fencing, Grants, Listing, Order, Promise, Purpose, Reach, Survives, WakeUp,
+    Fencing, Grants, Lists, Order, Promise, Purpose, Reach, Survives, WakeUp,
 };
 use leasehold::engine::{BoxFuture, Page};
 use leasehold::{Error, ErrorKind, Locks, Mode, Profile, Result};
@@ -260,7 +260,7 @@ async fn a_weak_engine_is_not_even_asked(store: Store) -> Outcome {
     let (weak, _below) = store.open_twisted(twist.clone()).await?;
     let profile = weak.profile();
     let promises = (profile.grants, profile.fencing, profile.wake, profile.listing);
-    let least = (Grants::Exclusive, Fencing::None, WakeUp::Poll, Listing::ByName);
+    let least = (Grants::Exclusive, Fencing::None, WakeUp::Poll, Lists::ByName);
     ensure!(promises == least, "{profile:?}");
     ensure!(weak.rwlock("n").read().await.is_err(), "granted");
     ensure!(weak.mutex("n").fair().lock().await.is_err(), "granted");

@@ -8,7 +8,7 @@ use leasehold::claim::{
 };
 use leasehold::engine::profile::WakeUp;
 use leasehold::engine::{
-    Eviction, Expect, Page, Record, RecordEvent, RecordEvents, Records, Scope, Store, Target,
+    Eviction, Expect, Page, RawRecord, RecordEvent, RecordEvents, RecordStore, Scope, Store, Target,
 };
 use leasehold::{Engine, Error, ErrorKind, Mode, Moment, Name, Namespace, Released};
 use tokio::task::JoinSet;
@@ -82,7 +82,7 @@ pub(super) fn name(text: &str) -> Name {
     Name::new(&Namespace::default(), text).expect("a good name")
 }
 
-pub(super) fn records(engine: &Arc<dyn Engine>) -> &dyn Records {
+pub(super) fn records(engine: &Arc<dyn Engine>) -> &dyn RecordStore {
     engine.records().expect("records")
 }
 
@@ -160,7 +160,7 @@ async fn increment(engine: &Arc<dyn Engine>, text: &str) -> Outcome {
     }
 }
 
-fn number(record: &Record) -> u64 {
+fn number(record: &RawRecord) -> u64 {
     std::str::from_utf8(&record.value).expect("text").parse().expect("a number")
 }
 
@@ -183,7 +183,7 @@ async fn racing_writers_lose_no_update(shared: Shared) -> Outcome {
 async fn a_write_that_expects_something_else_is_told_what_is_there(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let first = store(&pair.a, put("n", "1")).await?;
-    let found = Err(Some(Record::new("1".into(), first)));
+    let found = Err(Some(RawRecord::new("1".into(), first)));
     let write = |expect| records(&pair.b).store(put("n", "2").expecting(expect));
     assert_eq!(write(Expect::Absent).await?, found);
     assert_eq!(write(Expect::Version(first + 1)).await?, found);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use leasehold::claim::{Claim, Ending, Renewal, Ticket, Verdict};
 use leasehold::engine::BoxFuture;
-use leasehold::{Error, ErrorKind, Mode, Outcome as Effect, Released, Result};
+use leasehold::{Effect, Error, ErrorKind, Mode, Released, Result};
 use tokio::time::sleep;
 
 use super::check::{Check, Outcome, check, ensure};
@@ -31,7 +31,7 @@ async fn a_grant_whose_reply_is_lost_is_given_back(store: Store) -> Outcome {
         let mutex = locks.mutex("n").ttl(HOUR);
         let error = if waits { mutex.lock().await.err() } else { mutex.try_lock().await.err() };
         let error = error.ok_or("granted although the reply was lost")?;
-        ensure!(error.outcome() == Effect::Unknown, "{error:?}");
+        ensure!(error.effect() == Effect::Unknown, "{error:?}");
         idle(&below.mutex("n")).await?;
     }
     Ok(())
@@ -43,7 +43,7 @@ async fn a_release_whose_reply_is_lost_is_tried_again(store: Store) -> Outcome {
     let guard = locks.mutex("n").ttl(HOUR).lock().await?;
     deaf.0.releases.store(1, Ordering::Release);
     let error = guard.release().await.err().ok_or("a reply that was lost")?;
-    ensure!(error.outcome() == Effect::Unknown, "{error:?}");
+    ensure!(error.effect() == Effect::Unknown, "{error:?}");
     free(&below.mutex("n")).await?.release().await?;
     idle(&below.mutex("n")).await
 }
@@ -69,7 +69,7 @@ async fn a_conversion_whose_reply_is_lost_is_settled(store: Store) -> Outcome {
     let mut guard = locks.rwlock("n").ttl(3 * locks.brief()).write().await?;
     deaf.0.converts.store(1, Ordering::Release);
     let error = guard.convert(Mode::Read).await.err().ok_or("a reply that was lost")?;
-    ensure!(error.outcome() == Effect::Unknown, "{error:?}");
+    ensure!(error.effect() == Effect::Unknown, "{error:?}");
     ensure!(guard.mode() == Mode::Read, "it claims to {}", guard.mode());
     let reader = below.rwlock("n").ttl(HOUR).try_read().await?;
     ensure!(reader.is_some(), "the conversion was not carried out");

@@ -1,6 +1,6 @@
 //! What is left when all is over: nothing.
 
-use leasehold::engine::profile::Listing as Lists;
+use leasehold::engine::profile::Lists;
 use leasehold::engine::{Page, Selector};
 use leasehold::{Locks, Namespace};
 

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use leasehold::Name;
-use leasehold::claim::{Record, Store};
+use leasehold::claim::{RawRecord, Store};
 use leasehold::engine::{RecordEvent, RecordEvents};
 
 use super::check::{Check, Outcome, check};
@@ -32,13 +32,13 @@ async fn a_watcher_sees_every_change_of_a_record_in_order(shared: Shared) -> Out
         store(engine, put("w/too/deep", "x")).await?;
         if at % 10 == 9 {
             let version = store(engine, put(&text, "x")).await?;
-            expected.push(RecordEvent::Stored(name(&text), Record::new("x".into(), version)));
+            expected.push(RecordEvent::Stored(name(&text), RawRecord::new("x".into(), version)));
             store(engine, Store::delete(name(&text))).await?;
             expected.push(RecordEvent::Deleted(name(&text)));
         } else {
             let value = at.to_string();
             let version = store(engine, put(&text, &value)).await?;
-            expected.push(RecordEvent::Stored(name(&text), Record::new(value.into(), version)));
+            expected.push(RecordEvent::Stored(name(&text), RawRecord::new(value.into(), version)));
         }
     }
     hears(&mut events, expected, Vec::new()).await;
@@ -113,7 +113,7 @@ async fn a_large_value_is_watched_too(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut events = records(&pair.b).watch(children("w")).await?;
     let version = store(&pair.a, Store::put(name("w/n"), vec![7; 512 * 1024])).await?;
-    let expected = RecordEvent::Stored(name("w/n"), Record::new(vec![7; 512 * 1024], version));
+    let expected = RecordEvent::Stored(name("w/n"), RawRecord::new(vec![7; 512 * 1024], version));
     assert!(next(&mut events).await == expected);
     Ok(())
 }
@@ -137,7 +137,7 @@ async fn a_dropped_call_for_the_next_change_loses_nothing(shared: Shared) -> Out
     let (mut expected, mut seen) = (Vec::new(), Vec::new());
     for at in 0..100 {
         let version = store(&pair.a, put("w/n", "x")).await?;
-        expected.push(RecordEvent::Stored(name("w/n"), Record::new("x".into(), version)));
+        expected.push(RecordEvent::Stored(name("w/n"), RawRecord::new("x".into(), version)));
         seen.extend(poll_and_drop(&mut events, at % 7).await);
     }
     hears(&mut events, expected, seen).await;

@@ -1,6 +1,6 @@
 //! Replies that are lost after the servers have acted.
 
-use leasehold::once::{Busy, Fingerprint, OnceError};
+use leasehold::once::{Fingerprint, OnBusy, OnceError};
 use leasehold::{Error, Mode};
 use leasehold_testkit::check;
 use leasehold_testkit::contest::{BOUND, Checked, Contest, until};
@@ -77,7 +77,7 @@ async fn a_failure_that_hears_late_of_its_end_takes_nothing_of_its_successor() -
             proxy.set(Way::Replies, Fault::Hold);
             Err::<&str, _>("no money")
         });
-        let second = two.clone().on_busy(Busy::Wait(BOUND));
+        let second = two.clone().on_busy(OnBusy::Wait(BOUND));
         let second = async {
             proxy_holds(&proxy, held).await?;
             let pays = second.run("k", any(), async |_| Ok::<_, String>("paid"));

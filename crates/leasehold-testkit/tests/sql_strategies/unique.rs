@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::sql::Dialect;
-use leasehold::{ErrorKind, Locks, Outcome};
+use leasehold::{Effect, ErrorKind, Locks};
 use leasehold_testkit::proxy::{Fault, FaultProxy, Way};
 
 use crate::{BOUND, Checked, Database, LONG, until};
@@ -116,7 +116,7 @@ async fn a_release_whose_answer_was_lost_does_not_delete_the_next_ones_row() -> 
         assert!(proxy.counts().replies.lost > 0, "the fault did not bite");
         proxy.heal();
         let told = tokio::time::timeout(BOUND, release).await??.unwrap_err();
-        assert_eq!(told.outcome(), Outcome::Unknown, "{told}");
+        assert_eq!(told.effect(), Effect::Unknown, "{told}");
         assert!(one.mutex("nightly").try_lock().await?.is_none(), "{:?}: two hold it", db.dialect);
         assert_eq!(db.jobs().await?, 1);
         next.check()?;

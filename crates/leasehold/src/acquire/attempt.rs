@@ -6,7 +6,7 @@ use std::task::Context;
 
 use super::releaser::Releaser;
 use super::{Answer, Effort, Request, Sought};
-use crate::claim::{Busy, Mode, Record, Stance, Verdict};
+use crate::claim::{Busy, Mode, RawRecord, Stance, Verdict};
 use crate::core::Core;
 use crate::detached::at_once;
 use crate::error::{Error, Result};
@@ -50,7 +50,7 @@ pub(super) struct First {
 pub(super) enum Admitted {
     Lease(Releaser),
     /// No lease, but a record that will do.
-    Record(Record),
+    Record(RawRecord),
     Busy(Releaser, Busy),
     /// Granted too late to be of use, and given back.
     TooLate,

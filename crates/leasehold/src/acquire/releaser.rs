@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Request;
-use crate::claim::{Grant, Record, Ticket};
+use crate::claim::{Grant, RawRecord, Ticket};
 use crate::core::Core;
 use crate::hold::Hold;
 
@@ -21,7 +21,7 @@ pub(crate) struct Releaser {
         not(any(feature = "once", feature = "ids")),
         allow(dead_code, reason = "only asked for by these")
     )]
-    pub(crate) loaded: Option<Option<Record>>,
+    pub(crate) loaded: Option<Option<RawRecord>>,
 }
 
 impl Releaser {

@@ -139,9 +139,11 @@ impl Wait<'_> {
         pass: Option<&Pass>,
     ) -> Result<Option<Sought<Releaser>>> {
         let core = self.attempt.core;
+        let mut holder = None;
         loop {
             let stance = Stance::Wait { until };
-            let verdict = self.ask(&releaser.hold, answer.take(), stance, until).await?;
+            let asked = self.ask(&releaser.hold, answer.take(), stance, until).await;
+            let verdict = asked.map_err(|error| last_seen(error, holder.as_ref()))?;
             let busy = match self.attempt.admit(releaser, verdict) {
                 Admitted::Lease(releaser) => return Ok(Some(Sought::Lease(releaser))),
                 Admitted::Record(record) => return Ok(Some(Sought::Record(record))),
@@ -173,6 +175,7 @@ impl Wait<'_> {
             if core.clock.now() >= until {
                 return Err(self.timed_out(busy.holder.as_ref()));
             }
+            holder = busy.holder;
         }
     }
 
@@ -283,6 +286,15 @@ impl Wait<'_> {
     fn too_slow(&self) -> Error {
         let text = "leases expired before their grants arrived; use a longer ttl";
         self.attempt.placed_error(Error::new(ErrorKind::Unavailable, text))
+    }
+}
+
+/// Whoever asks again and again is often in the middle of a question when the
+/// time is up: the answer before it still says whom it waited for.
+fn last_seen(error: Error, holder: Option<&Holder>) -> Error {
+    match holder {
+        Some(holder) if error.is_timed_out() => error.with("last held by", holder),
+        _ => error,
     }
 }
 

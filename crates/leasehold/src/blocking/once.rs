@@ -32,7 +32,7 @@ impl super::Locks {
 
 impl Once {
     /// Like `run`, for threads: waits for whoever has the key, and runs `work` on
-    /// this thread. It never waits with [`Busy::Refuse`](crate::once::Busy).
+    /// this thread. It never waits with [`OnBusy::Refuse`](crate::once::OnBusy).
     ///
     /// Work on a thread cannot be cut off when its lease is lost: before each
     /// effect it asks [`Turn::check`]. What it comes to after a loss is not

@@ -16,14 +16,14 @@ pub const VALUE_MAX: usize = 1024 * 1024;
 /// counter and never reused, not even after the record was deleted.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Record {
+pub struct RawRecord {
     /// The value.
     pub value: Vec<u8>,
     /// Which writing of the name this is.
     pub version: u64,
 }
 
-impl Record {
+impl RawRecord {
     /// A value in this version.
     #[must_use]
     pub const fn new(value: Vec<u8>, version: u64) -> Self {
@@ -31,9 +31,9 @@ impl Record {
     }
 }
 
-impl fmt::Debug for Record {
+impl fmt::Debug for RawRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Record(version {}, {} bytes)", self.version, self.value.len())
+        write!(f, "RawRecord(version {}, {} bytes)", self.version, self.value.len())
     }
 }
 
@@ -51,7 +51,7 @@ pub enum Expect {
 impl Expect {
     /// Whether what was found is what was expected.
     #[must_use]
-    pub fn holds(self, found: Option<&Record>) -> bool {
+    pub fn holds(self, found: Option<&RawRecord>) -> bool {
         match self {
             Self::Any => true,
             Self::Absent => found.is_none(),

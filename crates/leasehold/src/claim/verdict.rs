@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::record::Record;
+use super::record::RawRecord;
 use crate::clock::Moment;
 
 /// The answer to a claim.
@@ -41,7 +41,7 @@ pub struct Grant {
     /// How the holder before ended.
     pub predecessor: Predecessor,
     /// The record of the same name, if the claim asked for it and there is one.
-    pub record: Option<Record>,
+    pub record: Option<RawRecord>,
 }
 
 impl Grant {
@@ -94,7 +94,7 @@ pub struct Busy {
     /// The place in the queue, if the claim has joined one.
     pub place: Option<Place>,
     /// The record that is there, if the claim was to be granted only without.
-    pub found: Option<Record>,
+    pub found: Option<RawRecord>,
 }
 
 impl Busy {
@@ -106,7 +106,7 @@ impl Busy {
 
     /// Not asked any further, because this record is there.
     #[must_use]
-    pub fn found(record: Record) -> Self {
+    pub fn found(record: RawRecord) -> Self {
         Self { found: Some(record), ..Self::default() }
     }
 }

@@ -11,7 +11,7 @@
 //!   runtime. They own their arguments.
 //! - `acquire`, `renew`, `release` and `convert` are driven to their end and end
 //!   by themselves within the engine's request time-out, as an answer or as
-//!   [`Outcome::Unknown`](crate::Outcome::Unknown), never as a guess. A caller
+//!   [`Effect::Unknown`](crate::Effect::Unknown), never as a guess. A caller
 //!   that loses interest hands the future to home; nobody cuts it short, because
 //!   a release that overtakes its claim leaves a ghost.
 //! - `wait` may be dropped at any point. It then stops at once, and a grant it
@@ -41,7 +41,7 @@
 //! 5. *The truth does not live where others may overwrite it*: a mode, a queue, a
 //!    lock of the operating system.
 //! 6. *Unknown stays unknown.* Once a write was sent, no later error of the same
-//!    verb is [`NotApplied`](crate::Outcome::NotApplied), unless the store itself has
+//!    verb is [`NotApplied`](crate::Effect::NotApplied), unless the store itself has
 //!    said that it did nothing.
 //!
 //! The library keeps for every engine: deadlines (`hold`), limits and spans
@@ -63,10 +63,10 @@ pub use inspect::{
     Target,
 };
 pub use profile::Profile;
-pub use records::{PAGE_MAX, RecordEvent, RecordEvents, RecordListing, Records, Scope};
+pub use records::{PAGE_MAX, RecordEvent, RecordEvents, RecordListing, RecordStore, Scope};
 
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
-pub use crate::claim::{Expect, Record, Store};
+pub use crate::claim::{Expect, RawRecord, Store};
 use crate::clock::Moment;
 use crate::error::Result;
 
@@ -139,7 +139,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>>;
 
     /// The versioned values beside the leases, where the engine has them.
-    fn records(&self) -> Option<&dyn Records>;
+    fn records(&self) -> Option<&dyn RecordStore>;
 
     /// Lets go of connections, tasks and threads. It does not wait for
     /// releases; leases that live on a connection end with it.

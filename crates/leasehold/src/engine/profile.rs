@@ -97,7 +97,7 @@ pub enum Survives {
 /// What `inspect` can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Listing {
+pub enum Lists {
     /// One name, if asked by name.
     ByName,
     /// All names of a namespace.
@@ -178,7 +178,7 @@ pub struct Profile {
     /// What its leases outlive.
     pub survives: Survives,
     /// What it can list.
-    pub listing: Listing,
+    pub listing: Lists,
     /// Whether it can tell how the holder before ended.
     pub predecessor: bool,
     /// Whether it can keep an expired name closed (`lock_delay`).
@@ -210,7 +210,7 @@ impl Profile {
             wake: WakeUp::Poll,
             reach: Reach::Process,
             survives: Survives::Nothing,
-            listing: Listing::ByName,
+            listing: Lists::ByName,
             predecessor: false,
             lock_delay: false,
             keep_closed: false,
@@ -255,7 +255,7 @@ macro_rules! promises {
 
 promises!(
     Grants => grants, Fencing => fencing, Order => order, WakeUp => wake, Reach => reach,
-    Survives => survives, Listing => listing
+    Survives => survives, Lists => listing
 );
 
 /// What the locks are for.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::{BoxFuture, Page};
-use crate::claim::{Record, Store};
+use crate::claim::{RawRecord, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
@@ -107,7 +107,7 @@ impl Scope {
 #[non_exhaustive]
 pub struct RecordListing {
     /// The records of this page.
-    pub records: Vec<(Name, Record)>,
+    pub records: Vec<(Name, RawRecord)>,
     /// Whether more may follow.
     pub more: bool,
 }
@@ -115,7 +115,7 @@ pub struct RecordListing {
 impl RecordListing {
     /// A page.
     #[must_use]
-    pub const fn new(records: Vec<(Name, Record)>, more: bool) -> Self {
+    pub const fn new(records: Vec<(Name, RawRecord)>, more: bool) -> Self {
         Self { records, more }
     }
 }
@@ -125,7 +125,7 @@ impl RecordListing {
 #[non_exhaustive]
 pub enum RecordEvent {
     /// It has a new value.
-    Stored(Name, Record),
+    Stored(Name, RawRecord),
     /// It was deleted, its time was up, or the lease it was bound to ended.
     Deleted(Name),
     /// Changes may have been missed: load again.
@@ -148,17 +148,17 @@ pub trait RecordEvents: Debug + Send {
 /// Every change of a record, its end included, draws a version larger than all
 /// before in its namespace; in a Redis cluster, in the part of it that one server
 /// keeps, which a record does not leave.
-pub trait Records: Debug + Send + Sync {
+pub trait RecordStore: Debug + Send + Sync {
     /// The value and version of one name. What has expired, or was bound to a
     /// lease that has ended, is not there.
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>>;
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<RawRecord>>>;
 
     /// Writes if the expectation holds: `Ok(Ok(version))`, or `Ok(Err(found))`
     /// with what is there instead. `NotHeld` if it is to be bound to a lease
     /// that is not held.
     ///
     /// Not idempotent: after a lost reply, load before writing again.
-    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>>;
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>>;
 
     /// Adds to a number and returns the new one: the largest number of the
     /// range that is now the caller's. A missing number is zero. The value is
@@ -176,8 +176,8 @@ pub trait Records: Debug + Send + Sync {
     fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>>;
 }
 
-/// The sum that [`Records::add`] stores.
-pub(crate) fn sum(name: &Name, found: Option<&Record>, amount: u64) -> Result<u64> {
+/// The sum that [`RecordStore::add`] stores.
+pub(crate) fn sum(name: &Name, found: Option<&RawRecord>, amount: u64) -> Result<u64> {
     let Some(record) = found else { return Ok(amount) };
     let number = std::str::from_utf8(&record.value).ok().and_then(|text| text.parse::<u64>().ok());
     let error = match number.map(|number| number.checked_add(amount)) {
@@ -208,7 +208,7 @@ impl PageInProgress {
     }
 
     /// Adds a record; false if the page is full without it.
-    pub(crate) fn add(&mut self, name: Name, record: Record) -> bool {
+    pub(crate) fn add(&mut self, name: Name, record: RawRecord) -> bool {
         let count = self.listing.records.len();
         let full = count >= self.most || self.bytes + record.value.len() > PAGE_BYTES;
         if count > 0 && full {
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn adding_to_what_is_no_number_or_too_large_changes_nothing() {
         let name = Name::new(&Namespace::default(), "n").unwrap();
-        let add = |text: &str, amount| sum(&name, Some(&Record::new(text.into(), 1)), amount);
+        let add = |text: &str, amount| sum(&name, Some(&RawRecord::new(text.into(), 1)), amount);
         assert_eq!(add("41", 1).unwrap(), 42);
         assert_eq!(sum(&name, None, 7).unwrap(), 7);
         assert!(add("18446744073709551615", 1).unwrap_err().to_string().contains("64 bits"));

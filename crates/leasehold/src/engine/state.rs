@@ -37,7 +37,7 @@ use crate::claim::{LeaseId, Mode, Predecessor};
 use crate::clock::Moment;
 use crate::name::Name;
 
-pub(crate) use self::words::{Answer, Effect, Verb};
+pub(crate) use self::words::{Answer, FollowUp, Verb};
 
 /// How long a free name is remembered, at the least.
 const LINGER: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ pub(crate) type SessionId = u64;
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) answer: Answer,
-    pub(crate) effects: Vec<Effect>,
+    pub(crate) follow_ups: Vec<FollowUp>,
 }
 
 /// One name: who holds it, who waits, who was last.
@@ -68,8 +68,8 @@ pub(crate) struct State {
 
 /// Takes one step. `fence` is the last fence given out in the namespace.
 pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) -> Step {
-    let effects = state.expire(now);
-    let mut hand = Hand { state, now, fence, effects };
+    let follow_ups = state.expire(now);
+    let mut hand = Hand { state, now, fence, follow_ups };
     // Whoever leaves the queue is not served first: it would stand between a
     // holder that died and the next one, who must hear of it.
     if !matches!(verb, Verb::Release { .. }) {
@@ -85,7 +85,7 @@ pub(crate) fn step(state: &mut State, verb: Verb, now: Moment, fence: &mut u64) 
         Verb::Tick => Answer::Ticked,
     };
     hand.serve_queue();
-    Step { answer, effects: hand.effects }
+    Step { answer, follow_ups: hand.follow_ups }
 }
 
 impl State {
@@ -143,18 +143,18 @@ impl State {
         }
     }
 
-    fn expire(&mut self, now: Moment) -> Vec<Effect> {
+    fn expire(&mut self, now: Moment) -> Vec<FollowUp> {
         let lapsed = self.holders.extract_if(.., |lease| lease.seat.expires <= now);
         let mut lapsed: Vec<Lease> = lapsed.collect();
         lapsed.sort_by_key(|lease| lease.seat.ended(now));
-        let mut effects = Vec::new();
+        let mut follow_ups = Vec::new();
         for lease in lapsed {
             let at = lease.seat.ended(now);
             self.closed_until = self.closed_until.max(at.after(lease.seat.delay));
-            effects.extend(self.end(lease, Predecessor::Expired, at, None));
+            follow_ups.extend(self.end(lease, Predecessor::Expired, at, None));
         }
         self.queue.retain(|seat| seat.expires > now);
-        effects
+        follow_ups
     }
 
     fn holder_mut(&mut self, id: LeaseId) -> Option<&mut Lease> {
@@ -208,8 +208,8 @@ impl State {
         how: Predecessor,
         at: Moment,
         remark: Option<Arc<str>>,
-    ) -> Option<Effect> {
-        let ended = lease.bound.then_some(Effect::Ended { id: lease.seat.id });
+    ) -> Option<FollowUp> {
+        let ended = lease.bound.then_some(FollowUp::Ended { id: lease.seat.id });
         let unclean = |last: &Ended| last.how != Predecessor::Released;
         if lease.seat.mode == Mode::Read
             && how == Predecessor::Released

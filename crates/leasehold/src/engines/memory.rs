@@ -13,17 +13,17 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use self::record_store::RecordStore;
+use self::record_store::MemoryRecords;
 use crate::claim::{
     Busy, Claim, Ending, LeaseId, Mode, Predecessor, Refresh, Released, Renewal, Store, Ticket,
     Verdict, Wake, Wants,
 };
 use crate::clock::{Clock, Moment, wall_micros};
 use crate::engine::profile::{self, Fencing, Grants, Order, Reach, Timekeeper, WakeUp};
-use crate::engine::state::{Answer, Effect, State, Verb, step};
+use crate::engine::state::{Answer, FollowUp, State, Verb, step};
 use crate::engine::{
     BoxFuture, Bus, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Page, Profile,
-    Records, Selector,
+    RecordStore, Selector,
 };
 use crate::error::Result;
 use crate::name::{Name, NameMap};
@@ -43,7 +43,7 @@ struct MemoryState {
     /// The names that may be forgotten one day, each at most once.
     idle: VecDeque<(Moment, Name)>,
     waiters: HashMap<LeaseId, Waiter>,
-    records: RecordStore,
+    records: MemoryRecords,
     /// The last fence and the last version: one counter for both.
     fence: u64,
 }
@@ -71,7 +71,7 @@ impl Memory {
         profile.clock = Timekeeper::Host;
         profile.wake = WakeUp::Push;
         profile.reach = Reach::Process;
-        profile.listing = profile::Listing::Indexed;
+        profile.listing = profile::Lists::Indexed;
         profile.predecessor = true;
         profile.lock_delay = true;
         profile.keep_closed = true;
@@ -81,7 +81,7 @@ impl Memory {
             names: NameMap::default(),
             idle: VecDeque::new(),
             waiters: HashMap::new(),
-            records: RecordStore::default(),
+            records: MemoryRecords::default(),
             // Fences of an earlier run may be stored in some resource.
             fence: wall_micros(),
         };
@@ -129,19 +129,19 @@ impl MemoryState {
             slot.listed = true;
             self.idle.push_back((at, name.clone()));
         }
-        done.effects.into_iter().for_each(|effect| self.follow_up(&effect));
+        done.follow_ups.into_iter().for_each(|follow_up| self.follow_up(&follow_up));
         done.answer
     }
 
-    fn follow_up(&mut self, effect: &Effect) {
-        match effect {
-            Effect::HandedOver { id, fence, predecessor, .. } => {
+    fn follow_up(&mut self, follow_up: &FollowUp) {
+        match follow_up {
+            FollowUp::HandedOver { id, fence, predecessor, .. } => {
                 let waiter = self.waiters.entry(*id).or_default();
                 waiter.grant = Some((*fence, *predecessor));
                 waiter.rings.notify_one();
             }
-            Effect::Ended { id } => self.fence += self.records.unbind(*id),
-            Effect::Evicted { .. } => {}
+            FollowUp::Ended { id } => self.fence += self.records.unbind(*id),
+            FollowUp::Evicted { .. } => {}
         }
     }
 
@@ -322,7 +322,7 @@ impl Engine for Memory {
         Box::pin(ready(Ok(Vec::new())))
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         Some(self)
     }
 

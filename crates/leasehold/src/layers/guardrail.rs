@@ -11,7 +11,7 @@ use crate::claim::{
 use crate::clock::Moment;
 use crate::engine::profile::{self, Grants, Order};
 use crate::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordStore,
     Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
@@ -177,7 +177,7 @@ impl Engine for Guardrail {
 
     fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
         let by_prefix = matches!(selector, Selector::Prefix(..));
-        if by_prefix && self.profile().listing < profile::Listing::Indexed {
+        if by_prefix && self.profile().listing < profile::Lists::Indexed {
             let text = "has no index of its names; ask for one name";
             return Box::pin(ready(Err(unsupported(self.profile(), text))));
         }
@@ -196,7 +196,7 @@ impl Engine for Guardrail {
         self.0.examine()
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         self.0.records()
     }
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordStore,
     Selector,
 };
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::mutant::{self, Mutant};
 
 /// How often, and how long apart, to try again while an engine cannot be
@@ -171,7 +171,7 @@ impl Retrying {
                 && let Some(sleep) = policy.sleep(retry, clock.now().since(start))
             {
                 retry += 1;
-                doubtful |= error.outcome() == Outcome::Unknown;
+                doubtful |= error.effect() == Effect::Unknown;
                 if is_worth_a_word(retry) {
                     hears(engine.profile().scheme, retry, error);
                 }
@@ -254,7 +254,7 @@ impl Engine for Retrying {
 
     /// Not retried: a write of a record knows no ticket, so it must not be sent
     /// twice.
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         self.engine.records()
     }
 

@@ -274,7 +274,7 @@ fn encode<T: Serialize>(name: &Name, value: &T) -> Result<Vec<u8>> {
 
 pub(crate) fn decode<T: DeserializeOwned>(
     name: &Name,
-    record: &engine::Record,
+    record: &engine::RawRecord,
 ) -> Result<Versioned<T>> {
     let value = serde_json::from_slice(&record.value).map_err(|cause| {
         let text = "the record holds something else than this program expects: \

@@ -2,7 +2,7 @@
 
 use leasehold::Profile;
 use leasehold::engine::profile::{
-    Fencing, Grants, Listing, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+    Fencing, Grants, Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
 };
 use serde::Serialize;
 
@@ -119,10 +119,10 @@ fn survives(survives: Survives) -> (&'static str, &'static str) {
     }
 }
 
-fn listing(listing: Listing) -> (&'static str, &'static str) {
+fn listing(listing: Lists) -> (&'static str, &'static str) {
     match listing {
-        Listing::ByName => ("by name", "`show` works; `ls` and `watch` cannot list all names"),
-        Listing::Indexed => ("indexed", "`ls` and `watch` show all names"),
+        Lists::ByName => ("by name", "`show` works; `ls` and `watch` cannot list all names"),
+        Lists::Indexed => ("indexed", "`ls` and `watch` show all names"),
         _ => NEW,
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::inspect::Target;
 use super::seat::{Lease, Seat};
-use super::{Answer, Effect, SessionId, State};
+use super::{Answer, FollowUp, SessionId, State};
 use crate::claim::{Claim, Ending, LeaseId, Mode, Predecessor, Stance};
 use crate::clock::Moment;
 
@@ -14,7 +14,7 @@ pub(super) struct Hand<'a> {
     pub(super) state: &'a mut State,
     pub(super) now: Moment,
     pub(super) fence: &'a mut u64,
-    pub(super) effects: Vec<Effect>,
+    pub(super) follow_ups: Vec<FollowUp>,
 }
 
 impl Hand<'_> {
@@ -25,7 +25,7 @@ impl Hand<'_> {
         {
             let (id, session) = (seat.id, seat.session);
             let (fence, predecessor) = self.grant(seat);
-            self.effects.push(Effect::HandedOver { id, session, fence, predecessor });
+            self.follow_ups.push(FollowUp::HandedOver { id, session, fence, predecessor });
         }
     }
 
@@ -112,7 +112,7 @@ impl Hand<'_> {
                 self.state.closed_until = self.state.closed_until.max(now.after(closed));
             }
             let how = lease.ends_as(ending);
-            self.effects.extend(self.state.end(lease, how, now, None));
+            self.follow_ups.extend(self.state.end(lease, how, now, None));
             return Answer::Released;
         }
         let before = self.state.queue.len();
@@ -147,9 +147,9 @@ impl Hand<'_> {
         let ids = evicted.iter().map(|lease| lease.seat.id).collect();
         for lease in evicted {
             let (id, session) = (lease.seat.id, lease.seat.session);
-            self.effects.push(Effect::Evicted { id, session });
+            self.follow_ups.push(FollowUp::Evicted { id, session });
             let remark = Some(Arc::clone(remark));
-            self.effects.extend(self.state.end(lease, Predecessor::Evicted, self.now, remark));
+            self.follow_ups.extend(self.state.end(lease, Predecessor::Evicted, self.now, remark));
         }
         if target == Target::All {
             self.state.closed_until = Moment::default();

@@ -74,7 +74,7 @@ struct Desk {
     state: State,
     fence: u64,
     now: Moment,
-    told: Vec<Effect>,
+    told: Vec<FollowUp>,
 }
 
 impl Desk {
@@ -85,7 +85,7 @@ impl Desk {
 
     fn step(&mut self, verb: Verb) -> Answer {
         let step = step(&mut self.state, verb, self.now, &mut self.fence);
-        self.told = step.effects;
+        self.told = step.follow_ups;
         step.answer
     }
 
@@ -147,9 +147,9 @@ impl Desk {
     }
 
     fn handed_over(&self) -> Vec<u8> {
-        let to = |effect: &Effect| match effect {
-            Effect::HandedOver { id, .. } => Some(client(*id)),
-            Effect::Evicted { .. } | Effect::Ended { .. } => None,
+        let to = |follow_up: &FollowUp| match follow_up {
+            FollowUp::HandedOver { id, .. } => Some(client(*id)),
+            FollowUp::Evicted { .. } | FollowUp::Ended { .. } => None,
         };
         self.told.iter().filter_map(to).collect()
     }
@@ -265,7 +265,7 @@ mod the_queue {
         assert_eq!(desk.release(A), Answer::Released);
         let predecessor = Predecessor::Released;
         let session = u64::from(B);
-        let told = Effect::HandedOver { id: id(B), session, fence: 2, predecessor };
+        let told = FollowUp::HandedOver { id: id(B), session, fence: 2, predecessor };
         assert_eq!(desk.told, [told]);
         assert_eq!((desk.holding(), desk.waiting()), (vec![B], vec![C]));
         desk.release(B);
@@ -646,7 +646,7 @@ mod conversion {
 mod binding {
     use super::*;
 
-    const ENDED: [Effect; 1] = [Effect::Ended { id: LeaseId::from_bits(A as u128) }];
+    const ENDED: [FollowUp; 1] = [FollowUp::Ended { id: LeaseId::from_bits(A as u128) }];
 
     fn bound() -> Desk {
         let mut desk = Desk::default();
@@ -702,8 +702,8 @@ mod binding {
 mod eviction {
     use super::*;
 
-    fn evicted(who: u8) -> Effect {
-        Effect::Evicted { id: id(who), session: u64::from(who) }
+    fn evicted(who: u8) -> FollowUp {
+        FollowUp::Evicted { id: id(who), session: u64::from(who) }
     }
 
     #[test]
@@ -724,7 +724,7 @@ mod eviction {
         desk.ask(B, Exclusive);
         assert_eq!(desk.evict(Target::Lease(id(A))), Answer::Evicted(vec![id(A)]));
         let (predecessor, session) = (Predecessor::Evicted, u64::from(B));
-        let next = Effect::HandedOver { id: id(B), session, fence: 2, predecessor };
+        let next = FollowUp::HandedOver { id: id(B), session, fence: 2, predecessor };
         assert_eq!(desk.told, [evicted(A), next]);
     }
 
@@ -1043,7 +1043,7 @@ mod lives {
         claims: Vec<Claimed>,
         closed_until: u64,
         last: Option<Past>,
-        told: Vec<Effect>,
+        told: Vec<FollowUp>,
     }
 
     #[derive(Clone)]
@@ -1131,7 +1131,7 @@ mod lives {
                 self.claims[next].granted = Some((fence, predecessor));
                 let who = self.claims[next].who;
                 let session = u64::from(who);
-                self.told.push(Effect::HandedOver { id: id(who), session, fence, predecessor });
+                self.told.push(FollowUp::HandedOver { id: id(who), session, fence, predecessor });
             }
         }
 
@@ -1248,7 +1248,7 @@ mod lives {
             for claim in self.by_fence().into_iter().filter(hit) {
                 self.end(claim.who, Predecessor::Evicted, self.now);
                 self.told
-                    .push(Effect::Evicted { id: id(claim.who), session: u64::from(claim.who) });
+                    .push(FollowUp::Evicted { id: id(claim.who), session: u64::from(claim.who) });
                 taken.push(id(claim.who));
             }
             Answer::Evicted(taken)
@@ -1337,7 +1337,7 @@ mod lives {
         }
     }
 
-    /// Sees answers, effects and states, and knows what must never be.
+    /// Sees answers, follow_ups and states, and knows what must never be.
     #[derive(Default)]
     struct Observer {
         highest: u64,
@@ -1356,9 +1356,9 @@ mod lives {
         }
 
         fn assert_fences(&mut self, before: &Desk, after: &Desk, answer: &Answer) {
-            let handed = after.told.iter().filter_map(|effect| match effect {
-                Effect::HandedOver { fence, .. } => Some(*fence),
-                Effect::Evicted { .. } | Effect::Ended { .. } => None,
+            let handed = after.told.iter().filter_map(|follow_up| match follow_up {
+                FollowUp::HandedOver { fence, .. } => Some(*fence),
+                FollowUp::Evicted { .. } | FollowUp::Ended { .. } => None,
             });
             let mut fences: Vec<u64> = handed.collect();
             if let Answer::Granted { fence, .. } = answer

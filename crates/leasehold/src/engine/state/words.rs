@@ -57,7 +57,7 @@ pub(crate) enum Answer {
 
 /// What others have to be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum FollowUp {
     /// This waiter now holds the name.
     HandedOver { id: LeaseId, session: SessionId, fence: u64, predecessor: Predecessor },
     /// This lease was taken away.

@@ -14,7 +14,7 @@ use crate::claim::{
     Busy, Claim, Grant, Holder, LeaseId, Mode, Place, Renewal, Stance, Ticket, Verdict, Wants,
 };
 use crate::engine::state::Answer;
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 
 /// How often a claim joins again whose entry somebody removes at once.
 pub(super) const ATTEMPTS: usize = 5;
@@ -169,7 +169,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         {
             Ok(Entered(found)) => found.await.map_err(Error::unknown)?,
             Err(error) => {
-                self.doubt(lease, part, again || error.outcome() == Outcome::Unknown);
+                self.doubt(lease, part, again || error.effect() == Effect::Unknown);
                 return Err(error);
             }
         };
@@ -341,7 +341,7 @@ impl<E: Ensemble> ConsensusClient<E> {
             Ok(Some(reader)) => Ok(self.converted(&mut lease, reader).await),
             Ok(None) => Ok(false),
             Err(error) => {
-                let unknown = doubtful || error.outcome() == Outcome::Unknown;
+                let unknown = doubtful || error.effect() == Effect::Unknown;
                 self.doubt(&mut lease, QueuePart::Queue, unknown);
                 self.watch_over(&lease, false);
                 Err(error)

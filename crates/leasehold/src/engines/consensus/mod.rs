@@ -40,7 +40,7 @@ pub(in crate::engines) use session::Session;
 use std::sync::Arc;
 
 use self::leases::OwnLeases;
-use self::records::RecordStore;
+use self::records::ConsensusRecords;
 use self::upkeep::Attended;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
@@ -48,7 +48,7 @@ use crate::engine::profile::{
     self, Fencing, Grants, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
 };
 use crate::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordStore,
     Selector,
 };
 use crate::error::Result;
@@ -63,7 +63,7 @@ pub(in crate::engines) fn engine<E: Ensemble>(ensemble: E, clock: Clock) -> Arc<
         leases: OwnLeases::default(),
         attended: Attended::default(),
     });
-    Arc::new(Consensus { shelf: RecordStore::new(Arc::clone(&client)), client })
+    Arc::new(Consensus { shelf: ConsensusRecords::new(Arc::clone(&client)), client })
 }
 
 /// What every consensus store promises; how short a ttl can be, and what it
@@ -78,7 +78,7 @@ pub(in crate::engines) fn promises(scheme: &'static str, endpoint: String) -> Pr
     profile.wake = WakeUp::Push;
     profile.reach = Reach::Network;
     profile.survives = Survives::Failover;
-    profile.listing = profile::Listing::Indexed;
+    profile.listing = profile::Lists::Indexed;
     profile.convert = true;
     profile.lock_delay = true;
     profile.revocation = true;
@@ -89,7 +89,7 @@ pub(in crate::engines) fn promises(scheme: &'static str, endpoint: String) -> Pr
 #[derive(Debug)]
 struct Consensus<E: Ensemble> {
     client: Arc<ConsensusClient<E>>,
-    shelf: RecordStore<E>,
+    shelf: ConsensusRecords<E>,
 }
 
 /// The store, and what is known of each lease of this client.
@@ -156,7 +156,7 @@ impl<E: Ensemble> Engine for Consensus<E> {
         self.client.ensemble.examine()
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         Some(&self.shelf)
     }
 

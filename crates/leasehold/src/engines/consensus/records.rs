@@ -8,9 +8,11 @@ use super::ConsensusClient;
 use super::ensemble::{Ensemble, If, Queue, QueuePart, StoredValue, ValueLife, ValueNews};
 use super::leases::{OwnLease, Task};
 use super::queue::holders;
-use crate::claim::{Expect, Mode, Record, Store, Ticket};
+use crate::claim::{Expect, Mode, RawRecord, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
-use crate::engine::{BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope};
+use crate::engine::{
+    BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, RecordStore, Scope,
+};
 use crate::engines::kit::watch_queue::WatchQueue;
 use crate::error::Result;
 use crate::name::Name;
@@ -23,9 +25,9 @@ const FOREIGN: Duration = Duration::from_secs(30);
 
 /// The records of a client.
 #[derive(Debug)]
-pub(super) struct RecordStore<E: Ensemble>(Arc<ConsensusClient<E>>);
+pub(super) struct ConsensusRecords<E: Ensemble>(Arc<ConsensusClient<E>>);
 
-impl<E: Ensemble> RecordStore<E> {
+impl<E: Ensemble> ConsensusRecords<E> {
     pub(super) const fn new(client: Arc<ConsensusClient<E>>) -> Self {
         Self(client)
     }
@@ -85,8 +87,8 @@ impl FoundRecord {
         Self { bond, body: body.to_vec(), version: value.version }
     }
 
-    pub(super) fn record(self) -> Record {
-        Record::new(self.body, self.version)
+    pub(super) fn record(self) -> RawRecord {
+        RawRecord::new(self.body, self.version)
     }
 }
 
@@ -97,7 +99,7 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 
     /// What counts of a value that was read.
-    pub(super) async fn living(&self, value: Option<StoredValue>) -> Result<Option<Record>> {
+    pub(super) async fn living(&self, value: Option<StoredValue>) -> Result<Option<RawRecord>> {
         let Some(value) = value else { return Ok(None) };
         Ok(self.if_alive(FoundRecord::new(&value)).await?.map(FoundRecord::record))
     }
@@ -153,7 +155,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         Ok(fence.map(|fence| (Arc::clone(&entry.key), fence)))
     }
 
-    async fn store(&self, store: Store) -> Result<Result<u64, Option<Record>>> {
+    async fn store(&self, store: Store) -> Result<Result<u64, Option<RawRecord>>> {
         store.check()?;
         let (bond, life) = self.bond(&store).await?;
         let bytes = store.value.as_ref().map(|value| packed(value, bond.as_ref()));
@@ -310,13 +312,13 @@ impl RecordEvents for Watching {
     }
 }
 
-impl<E: Ensemble> Records for RecordStore<E> {
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+impl<E: Ensemble> RecordStore for ConsensusRecords<E> {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<RawRecord>>> {
         let client = Arc::clone(&self.0);
         Box::pin(async move { Ok(client.live(&name).await?.map(FoundRecord::record)) })
     }
 
-    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>> {
         let client = Arc::clone(&self.0);
         Box::pin(async move { client.store(store).await })
     }

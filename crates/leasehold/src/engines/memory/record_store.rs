@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{LeaseId, Record, Ticket};
+use crate::claim::{LeaseId, RawRecord, Ticket};
 use crate::clock::Moment;
 use crate::engine::records::PageInProgress;
 use crate::engine::{Page, RecordEvent, RecordListing, Scope};
@@ -18,7 +18,7 @@ const BROOM: usize = 64;
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(super) struct RecordStore {
+pub(super) struct MemoryRecords {
     drawers: NameMap<NamespaceRecords>,
     /// The names in byte order, from the first time that someone lists them:
     /// most programs never do, and to keep them costs more than the rest.
@@ -33,7 +33,7 @@ pub(super) struct RecordStore {
 
 #[derive(Debug)]
 struct NamespaceRecords {
-    record: Record,
+    record: RawRecord,
     expires: Moment,
     lease: Option<LeaseId>,
 }
@@ -45,8 +45,8 @@ struct Bond {
     records: BTreeSet<Name>,
 }
 
-impl RecordStore {
-    pub(super) fn get(&self, name: &Name) -> Option<&Record> {
+impl MemoryRecords {
+    pub(super) fn get(&self, name: &Name) -> Option<&RawRecord> {
         self.drawers.get(name).map(|space| &space.record)
     }
 
@@ -71,7 +71,7 @@ impl RecordStore {
     pub(super) fn put(
         &mut self,
         name: &Name,
-        record: Record,
+        record: RawRecord,
         expires: Moment,
         lease: Option<&Ticket>,
     ) {
@@ -93,7 +93,7 @@ impl RecordStore {
     }
 
     /// Changes a value that is there, and nothing else of it.
-    pub(super) fn change(&mut self, name: &Name, record: Record) {
+    pub(super) fn change(&mut self, name: &Name, record: RawRecord) {
         self.tell_stored(name, &record);
         if let Some(space) = self.drawers.get_mut(name) {
             space.record = record;
@@ -209,7 +209,7 @@ impl RecordStore {
         self.queues.drain(..).for_each(|(_, queue)| queue.close());
     }
 
-    fn tell_stored(&self, name: &Name, record: &Record) {
+    fn tell_stored(&self, name: &Name, record: &RawRecord) {
         self.tell(name, || RecordEvent::Stored(name.clone(), record.clone()));
     }
 

@@ -5,18 +5,20 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use super::{Memory, MemoryState, lock};
-use crate::claim::{Record, Store, Ticket};
+use crate::claim::{RawRecord, Store, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::records::{not_held, sum};
 use crate::engine::state::{Answer, Verb};
-use crate::engine::{BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, Records, Scope};
+use crate::engine::{
+    BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, RecordStore, Scope,
+};
 use crate::engines::kit::watch_queue::WatchQueue;
 use crate::error::Result;
 use crate::name::Name;
 
 impl MemoryState {
     /// A record as it is now: what is over goes first.
-    pub(super) fn record(&mut self, name: &Name, now: Moment) -> Option<&Record> {
+    pub(super) fn record(&mut self, name: &Name, now: Moment) -> Option<&RawRecord> {
         if self.records.may_be_over(name, now) {
             if let Some(lease) = self.records.lease_of(name) {
                 self.step(&lease, Verb::Tick, now);
@@ -31,7 +33,7 @@ impl MemoryState {
         &mut self,
         store: &mut Store,
         now: Moment,
-    ) -> Result<Result<u64, Option<Record>>> {
+    ) -> Result<Result<u64, Option<RawRecord>>> {
         store.check()?;
         let found = self.record(&store.name, now);
         if !store.expect.holds(found) {
@@ -45,7 +47,7 @@ impl MemoryState {
         match store.value.take() {
             Some(value) => {
                 let expires = store.ttl.map_or(Moment::NEVER, |ttl| now.after(ttl));
-                let record = Record::new(value, self.fence);
+                let record = RawRecord::new(value, self.fence);
                 self.records.put(&store.name, record, expires, store.bound_to.as_ref());
             }
             None => self.records.remove(&store.name),
@@ -62,7 +64,7 @@ impl MemoryState {
         let found = self.record(name, now);
         let (new, sum) = (found.is_none(), sum(name, found, amount)?);
         self.fence += 1;
-        let record = Record::new(sum.to_string().into_bytes(), self.fence);
+        let record = RawRecord::new(sum.to_string().into_bytes(), self.fence);
         if new {
             self.records.put(name, record, Moment::NEVER, None);
         } else {
@@ -90,12 +92,12 @@ impl Memory {
     }
 }
 
-impl Records for Memory {
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+impl RecordStore for Memory {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<RawRecord>>> {
         self.with(|state, now| Ok(state.record(&name, now).cloned()))
     }
 
-    fn store(&self, mut store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+    fn store(&self, mut store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>> {
         self.with(|state, now| state.store(&mut store, now))
     }
 

@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::bid::family;
 use super::node::{Kept, LockAnswer, Node, NodeMark, Number, Trust, counter, hash, inscribe, read};
 use crate::claim::{
-    Claim, Ending, Expect, LeaseId, Mode, Record, Refresh, Released, Renewal, Stance, Store,
+    Claim, Ending, Expect, LeaseId, Mode, RawRecord, Refresh, Released, Renewal, Stance, Store,
     Ticket, Verdict, Wants,
 };
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::Grants;
-use crate::engine::{BoxFuture, Engine, Finding, Held, Page, Records, Scope, Selector};
+use crate::engine::{BoxFuture, Engine, Finding, Held, Page, RecordStore, Scope, Selector};
 use crate::engines::{self, Row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
@@ -69,7 +69,7 @@ pub(super) fn seated(engine: Arc<dyn Engine>) -> Arc<super::node_slot::NodeSlot>
 }
 
 impl Member {
-    fn records(&self) -> Result<&dyn Records> {
+    fn records(&self) -> Result<&dyn RecordStore> {
         let none = || Error::new(ErrorKind::Unsupported, "the node has lost its records");
         self.0.records().ok_or_else(none)
     }
@@ -167,7 +167,7 @@ impl Member {
     async fn marks(&self, name: &Name) -> Result<Vec<NodeMark>> {
         let scope = Scope::below(name.namespace(), &folder_of(name), 1);
         let found = self.records()?.list(scope, Page::default()).await?;
-        let mark = |(at, record): (Name, Record)| {
+        let mark = |(at, record): (Name, RawRecord)| {
             let id = u128::from_str_radix(at.as_str().rsplit('/').next()?, 16).ok()?;
             Some(Written::parse(&record)?.shown(LeaseId::from_bits(id)))
         };
@@ -199,7 +199,7 @@ struct Written {
 }
 
 impl Written {
-    fn parse(record: &Record) -> Option<Self> {
+    fn parse(record: &RawRecord) -> Option<Self> {
         let text = std::str::from_utf8(&record.value).ok()?;
         let mut parts = text.splitn(3, ' ');
         let (value, mode, text) = (parts.next()?, parts.next()?, parts.next()?);

@@ -35,7 +35,7 @@ use crate::claim::{
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Fencing, Grants, Reach, Survives, Timekeeper};
 use crate::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordStore,
     Selector,
 };
 use crate::error::Result;
@@ -260,7 +260,7 @@ impl Engine for Quorum {
     }
 
     /// A majority of versions is no version.
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         None
     }
 

@@ -11,7 +11,7 @@ use super::node::Node;
 use super::node_slot::NodeSlot;
 use crate::clock::{Clock, Moment};
 use crate::engine::{BoxFuture, Bus, Event};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::mutant::{self, Mutant};
 
@@ -106,7 +106,7 @@ impl Nodes {
     pub(super) fn too_few(&self, counted: usize, heard: u64, errors: &[Error]) -> Error {
         let (size, needed) = (self.size(), self.majority());
         if let Some(error) = Self::refusal(errors) {
-            let refused = |error: &Error| error.outcome() == Outcome::NotApplied;
+            let refused = |error: &Error| error.effect() == Effect::NotApplied;
             // Those that have not refused it may have done it.
             let by_all = (errors.len() == size && errors.iter().all(refused))
                 || mutant::lives(Mutant::RefusedByOne);

@@ -13,7 +13,7 @@ use super::node_slot::NodeSlot;
 use super::nodes::Nodes;
 use crate::claim::{Claim, Holder};
 use crate::clock::{Moment, wall_micros};
-use crate::error::{Error, ErrorKind, Outcome as Effect, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::home::Handle;
 
 /// What becomes of the claim, as each node's task has to know.
@@ -257,7 +257,7 @@ impl Leftover {
     fn by(answer: &Result<LockAnswer>) -> Self {
         match answer {
             Ok(LockAnswer::Vote(..)) => Self::Lease,
-            Err(error) if error.outcome() == Effect::Unknown => Self::Unknown,
+            Err(error) if error.effect() == Effect::Unknown => Self::Unknown,
             Ok(LockAnswer::Busy(_)) | Err(_) => Self::Nothing,
         }
     }

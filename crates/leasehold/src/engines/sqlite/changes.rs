@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::clients::ClientId;
 use super::fault::Trial;
 use super::transaction::{Transaction, at, int};
-use crate::claim::Record;
+use crate::claim::RawRecord;
 use crate::engine::{RecordEvent, Scope};
 use crate::name::{Name, Namespace};
 
@@ -100,7 +100,7 @@ impl Transaction<'_> {
         if hearers.is_empty() {
             return Ok(());
         }
-        self.effects.rung.extend(hearers);
+        self.after_commit.rung.extend(hearers);
         self.write_change(name, version, value)?;
         self.plan(Some(self.now.after(KEEP)));
         Ok(())
@@ -253,7 +253,7 @@ impl Transaction<'_> {
     fn event(&self, name: Name, change: ChangeRow) -> Trial<RecordEvent> {
         const GET: &str = "SELECT value FROM records \
              WHERE namespace = ?1 AND name = ?2 AND version = ?3";
-        let stored = |value| Record::new(value, change.version);
+        let stored = |value| RawRecord::new(value, change.version);
         match change.kind {
             ChangeKind::Deleted => return Ok(RecordEvent::Deleted(name)),
             ChangeKind::Stored => return Ok(RecordEvent::Stored(name, stored(change.value))),

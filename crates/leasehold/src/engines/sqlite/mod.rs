@@ -53,15 +53,15 @@ use self::verbs::{
 use self::wait::WaitContext;
 use self::watch::Watching;
 use crate::claim::{
-    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+    Claim, Ending, Mode, RawRecord, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
 };
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{
-    Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+    Fencing, Grants, Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
 };
 use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
-    RecordListing, Records, Scope, Selector,
+    RecordListing, RecordStore, Scope, Selector,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -284,7 +284,7 @@ impl Engine for Sqlite {
         self.context.handle.ask(Examine { path: self.path.clone() })
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         Some(self)
     }
 
@@ -297,12 +297,12 @@ impl Engine for Sqlite {
     }
 }
 
-impl Records for Sqlite {
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+impl RecordStore for Sqlite {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<RawRecord>>> {
         self.context.handle.ask(LoadRecord(name))
     }
 
-    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>> {
         self.context.handle.ask(StoreRecord(store))
     }
 

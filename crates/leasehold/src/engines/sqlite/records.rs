@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::fault::Trial;
 use super::sweep::read_name;
 use super::transaction::{BROOM, Transaction, at, int, moment};
-use crate::claim::{LeaseId, Record, Store, Ticket};
+use crate::claim::{LeaseId, RawRecord, Store, Ticket};
 use crate::clock::Moment;
 use crate::engine::records::not_held;
 use crate::engine::state::{Answer, SessionId, Verb};
@@ -14,7 +14,7 @@ use crate::name::Name;
 /// One row.
 #[derive(Debug)]
 pub(super) struct RecordRow {
-    pub(super) record: Record,
+    pub(super) record: RawRecord,
     expires: Option<Moment>,
     /// What keeps the lease alive that it is bound to.
     session: Option<SessionId>,
@@ -25,7 +25,7 @@ impl RecordRow {
         let version: i64 = row.get(0)?;
         let session: Option<i64> = row.get(3)?;
         Ok(Self {
-            record: Record::new(row.get(1)?, version.unsigned_abs()),
+            record: RawRecord::new(row.get(1)?, version.unsigned_abs()),
             expires: row.get::<_, Option<i64>>(2)?.map(moment),
             session: session.map(i64::unsigned_abs),
         })
@@ -64,14 +64,14 @@ impl Transaction<'_> {
     }
 
     /// A record as it is now; changes nothing.
-    pub(super) fn record(&mut self, name: &Name) -> Trial<Option<Record>> {
+    pub(super) fn record(&mut self, name: &Name) -> Trial<Option<RawRecord>> {
         let Some(entry) = self.row(name)? else { return Ok(None) };
         let over = self.is_over(entry.expires, entry.session)?;
         Ok((!over).then_some(entry.record))
     }
 
     /// A record as it is now; what is over goes first.
-    fn tidy_record(&mut self, name: &Name) -> Trial<Option<Record>> {
+    fn tidy_record(&mut self, name: &Name) -> Trial<Option<RawRecord>> {
         let Some(entry) = self.row(name)? else { return Ok(None) };
         if !self.is_over(entry.expires, entry.session)? {
             return Ok(Some(entry.record));
@@ -83,7 +83,7 @@ impl Transaction<'_> {
     }
 
     /// Writes a record if the expectation holds.
-    pub(super) fn store(&mut self, store: &Store) -> Trial<Result<u64, Option<Record>>> {
+    pub(super) fn store(&mut self, store: &Store) -> Trial<Result<u64, Option<RawRecord>>> {
         store.check()?;
         let found = self.tidy_record(&store.name)?;
         if !store.expect.holds(found.as_ref()) {

@@ -138,7 +138,7 @@ impl Transaction<'_> {
         }
         self.db.execute_batch("DELETE FROM sessions; DELETE FROM losses;")?;
         self.sessions.clear();
-        self.effects.effects.clear();
+        self.after_commit.follow_ups.clear();
         Ok(note_clocks(self.db, self.now)?)
     }
 

@@ -19,10 +19,10 @@ use super::fault::{StoreFault, told};
 use super::notify::{Inbox, Message, Notifier};
 use super::session::OwnSessions;
 use super::sweep::Swept;
-use super::transaction::{Effects, Transaction, int};
+use super::transaction::{AfterCommit, Transaction, int};
 use super::{open, schema};
 use crate::clock::{Clock, Moment};
-use crate::engine::state::Effect;
+use crate::engine::state::FollowUp;
 use crate::error::{Error, ErrorKind, Result};
 
 /// After so many commits the log is folded into the file: not by whoever makes
@@ -106,14 +106,14 @@ impl Store {
         self.wait_for_disk(boot.is_some())?;
         let sweeps = self.options.sweeps();
         let mut next = Swept::default();
-        let effects = self.transaction(|transaction| {
+        let after_commit = self.transaction(|transaction| {
             boot.iter().try_for_each(|boot| transaction.reboot(boot))?;
             dead.iter().try_for_each(|client| transaction.bury(*client).map(drop))?;
             next = if sweeps { transaction.sweep()? } else { Swept::default() };
             Ok(schema::note_clocks(transaction.db, transaction.now)?)
         });
         let _ = self.gate.unlock();
-        self.deliver(effects?);
+        self.deliver(after_commit?);
         self.plan_sweep(next.then);
         Ok(())
     }
@@ -191,17 +191,17 @@ impl Store {
         let reads = self.suspects.is_empty() && batch.iter().all(|work| work.reads());
         batch.iter().for_each(|work| work.prepare(&self.inbox.tickets));
         let end = if reads { self.read(&mut batch) } else { self.write(&mut batch) };
-        let (end, effects) = match end {
-            Ok(effects) => (Ok(()), effects),
-            Err(error) => (Err(error), Effects::default()),
+        let (end, after_commit) = match end {
+            Ok(after_commit) => (Ok(()), after_commit),
+            Err(error) => (Err(error), AfterCommit::default()),
         };
         for work in batch {
             work.finish(end.clone(), &self.inbox.tickets);
         }
-        self.deliver(effects);
+        self.deliver(after_commit);
     }
 
-    fn read(&mut self, batch: &mut [Box<dyn AnyCommand>]) -> Result<Effects> {
+    fn read(&mut self, batch: &mut [Box<dyn AnyCommand>]) -> Result<AfterCommit> {
         let path = self.options.path.clone();
         self.exec("BEGIN").map_err(|e| told(&e, &path))?;
         let now = self.clock.now();
@@ -210,10 +210,10 @@ impl Store {
             Transaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
         let done = batch.iter_mut().try_for_each(|work| work.run(&mut transaction));
         let end = self.exec("ROLLBACK");
-        done.and(end).map_err(|e| told(&e, &path)).map(|()| Effects::default())
+        done.and(end).map_err(|e| told(&e, &path)).map(|()| AfterCommit::default())
     }
 
-    fn write(&mut self, batch: &mut [Box<dyn AnyCommand>]) -> Result<Effects> {
+    fn write(&mut self, batch: &mut [Box<dyn AnyCommand>]) -> Result<AfterCommit> {
         self.wait_for_disk(batch.iter().any(|work| work.is_lasting()))?;
         self.gate.lock().map_err(|e| outside(&self.options, e))?;
         let suspects = std::mem::take(&mut self.suspects);
@@ -223,7 +223,7 @@ impl Store {
             }
             batch.iter_mut().try_for_each(|work| work.run(transaction))?;
             // Those who waited for the dead need not wait for our next sweep.
-            if transaction.effects.buried.is_empty() {
+            if transaction.after_commit.buried.is_empty() {
                 Ok(())
             } else {
                 transaction.sweep().map(drop)
@@ -240,7 +240,7 @@ impl Store {
     fn transaction(
         &mut self,
         work: impl FnOnce(&mut Transaction<'_>) -> Result<(), StoreFault>,
-    ) -> Result<Effects> {
+    ) -> Result<AfterCommit> {
         let path = self.options.path.clone();
         self.exec("BEGIN IMMEDIATE").map_err(|e| told(&e, &path))?;
         // Read under the lock: time never runs back from one writer to the next.
@@ -249,14 +249,14 @@ impl Store {
         let mut transaction =
             Transaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
         let done = work(&mut transaction).and_then(|()| transaction.flush());
-        let effects = std::mem::take(&mut transaction.effects);
+        let after_commit = std::mem::take(&mut transaction.after_commit);
         if let Err(fault) = done {
             let _ = self.exec("ROLLBACK");
             return Err(self.explain(fault));
         }
         self.commits += 1;
         match self.exec("COMMIT") {
-            Ok(()) => Ok(effects),
+            Ok(()) => Ok(after_commit),
             Err(cause) => {
                 let _ = self.exec("ROLLBACK");
                 Err(told(&cause, &path).unknown())
@@ -276,22 +276,25 @@ impl Store {
     }
 
     /// Tells everyone concerned what a transaction has done.
-    fn deliver(&mut self, effects: Effects) {
-        let handed = effects.effects.into_iter().filter_map(|(client, effect)| match effect {
-            Effect::HandedOver { id, fence, predecessor, .. } => {
-                Some((client, Message::Handed { lease: id, fence, predecessor }))
-            }
-            Effect::Evicted { .. } | Effect::Ended { .. } => None,
-        });
-        let rung = effects.rung.into_iter().map(|client| (client, Message::Changed));
-        for (client, message) in handed.chain(effects.evictions).chain(rung).collect::<Vec<_>>() {
+    fn deliver(&mut self, after_commit: AfterCommit) {
+        let handed =
+            after_commit.follow_ups.into_iter().filter_map(|(client, follow_up)| match follow_up {
+                FollowUp::HandedOver { id, fence, predecessor, .. } => {
+                    Some((client, Message::Handed { lease: id, fence, predecessor }))
+                }
+                FollowUp::Evicted { .. } | FollowUp::Ended { .. } => None,
+            });
+        let rung = after_commit.rung.into_iter().map(|client| (client, Message::Changed));
+        for (client, message) in
+            handed.chain(after_commit.evictions).chain(rung).collect::<Vec<_>>()
+        {
             self.tell(client, message);
         }
-        for client in effects.buried {
+        for client in after_commit.buried {
             self.inbox.tickets.died(client);
             self.clients.clear(client);
         }
-        if let Some(at) = effects.forget_at {
+        if let Some(at) = after_commit.forget_at {
             self.plan_sweep(Some(at));
         }
     }

@@ -11,7 +11,7 @@ use super::session::{OwnSessions, SessionRow};
 use super::tickets::Tickets;
 use crate::clock::{Moment, wall_micros};
 use crate::engine::Scope;
-use crate::engine::state::{Answer, Effect, SessionId, State, Verb, step};
+use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
 use crate::error::{Error, ErrorKind};
 use crate::name::{Name, Namespace};
 
@@ -26,7 +26,7 @@ pub(super) struct Transaction<'a> {
     pub(super) tickets: &'a Tickets,
     pub(super) mine: &'a mut OwnSessions,
     pub(super) now: Moment,
-    pub(super) effects: Effects,
+    pub(super) after_commit: AfterCommit,
     fences: HashMap<Namespace, Fence>,
     pub(super) sessions: HashMap<SessionId, Option<SessionRow>>,
     /// Sessions that are newer here than in their rows.
@@ -38,8 +38,8 @@ pub(super) struct Transaction<'a> {
 
 /// What a transaction has done that others have to hear of, once it stands.
 #[derive(Debug, Default)]
-pub(super) struct Effects {
-    pub(super) effects: Vec<(ClientId, Effect)>,
+pub(super) struct AfterCommit {
+    pub(super) follow_ups: Vec<(ClientId, FollowUp)>,
     pub(super) evictions: Vec<(ClientId, super::notify::Message)>,
     pub(super) buried: Vec<ClientId>,
     /// Who watches a record that was changed.
@@ -76,7 +76,7 @@ impl<'a> Transaction<'a> {
             tickets,
             mine,
             now,
-            effects: Effects::default(),
+            after_commit: AfterCommit::default(),
             fences: HashMap::new(),
             sessions: HashMap::new(),
             unsaved: HashSet::new(),
@@ -113,16 +113,16 @@ impl<'a> Transaction<'a> {
         let now = self.now;
         let fence = self.fence(page.name.namespace())?;
         let step = step(&mut page.state, verb, now, &mut fence.last);
-        for effect in step.effects {
-            let session = match effect {
-                Effect::HandedOver { session, .. } | Effect::Evicted { session, .. } => session,
-                Effect::Ended { id } => {
+        for follow_up in step.follow_ups {
+            let session = match follow_up {
+                FollowUp::HandedOver { session, .. } | FollowUp::Evicted { session, .. } => session,
+                FollowUp::Ended { id } => {
                     self.unbind(id)?;
                     continue;
                 }
             };
             let client = self.session(session)?.map_or(0, |session| session.client);
-            self.effects.effects.push((client, effect));
+            self.after_commit.follow_ups.push((client, follow_up));
         }
         Ok(step.answer)
     }
@@ -153,7 +153,7 @@ impl<'a> Transaction<'a> {
 
     /// Makes sure that somebody cleans up at `at`.
     pub(super) fn plan(&mut self, at: Option<Moment>) {
-        self.effects.forget_at = self.effects.forget_at.into_iter().chain(at).min();
+        self.after_commit.forget_at = self.after_commit.forget_at.into_iter().chain(at).min();
     }
 
     /// Writes a name back, if it has changed.
@@ -268,7 +268,7 @@ impl<'a> Transaction<'a> {
         let known = self.sessions.values_mut().flatten().filter(|s| s.client == client);
         known.for_each(|session| session.expires = session.expires.min(now));
         self.leave_watchers(client)?;
-        self.effects.buried.push(client);
+        self.after_commit.buried.push(client);
         Ok(true)
     }
 }

@@ -10,7 +10,7 @@ use crate::claim::{
 use crate::clock::{Moment, TestClock};
 use crate::engine::{
     BoxFuture, Bus, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Loss, Page,
-    Profile, Records, Selector,
+    Profile, RecordStore, Selector,
 };
 use crate::engines::memory::Memory;
 use crate::error::{Error, ErrorKind, Result};
@@ -97,7 +97,7 @@ impl Engine for Probe {
         self.memory.examine()
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         self.memory.records()
     }
 

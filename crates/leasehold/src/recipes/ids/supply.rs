@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::stock::Stock;
 use crate::clock::Clock;
 use crate::core::Core;
-use crate::engine::{Expect, Records, Store};
+use crate::engine::{Expect, RecordStore, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
@@ -123,7 +123,7 @@ impl Supply {
         }
     }
 
-    fn records(&self) -> Result<&dyn Records> {
+    fn records(&self) -> Result<&dyn RecordStore> {
         self.core.engine.records().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "the engine keeps no records; use one that does")
         })

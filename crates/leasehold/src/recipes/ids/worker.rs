@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::claim::{Mode, Wants};
 use crate::core::Core;
-use crate::engine::{Expect, Record, Records, Store};
+use crate::engine::{Expect, RawRecord, RecordStore, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
@@ -87,7 +87,7 @@ impl Mark {
     async fn take_over(
         &mut self,
         core: &Core,
-        mut found: Option<Record>,
+        mut found: Option<RawRecord>,
         latest: u64,
         until: u64,
     ) -> Result<u64> {
@@ -139,7 +139,7 @@ impl Mark {
         core: &Core,
         expect: Expect,
         until: u64,
-    ) -> Result<Result<(), Record>> {
+    ) -> Result<Result<(), RawRecord>> {
         let value = format!("{until} {}", self.fence).into_bytes();
         let store = Store::put(self.name.clone(), value).expecting(expect).lasting();
         match records(core)?.store(store).await? {
@@ -154,14 +154,14 @@ impl Mark {
     }
 }
 
-fn records(core: &Core) -> Result<&dyn Records> {
+fn records(core: &Core) -> Result<&dyn RecordStore> {
     core.engine.records().ok_or_else(|| {
         Error::new(ErrorKind::Unsupported, "the engine keeps no records; use one that does")
     })
 }
 
 /// Mark and fence of a record.
-fn said(name: &Name, record: &Record) -> Result<(u64, u64)> {
+fn said(name: &Name, record: &RawRecord) -> Result<(u64, u64)> {
     let text = std::str::from_utf8(&record.value).ok().and_then(|text| text.split_once(' '));
     let said = text.and_then(|(until, fence)| Some((until.parse().ok()?, fence.parse().ok()?)));
     said.ok_or_else(|| {

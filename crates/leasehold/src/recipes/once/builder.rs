@@ -22,7 +22,7 @@ const MAX_OUTCOME: usize = 256 * 1024;
 
 /// What to do while someone else is at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Busy {
+pub enum OnBusy {
     /// Wait for the outcome, this long at most. The end of the first run wakes
     /// those who wait; nobody asks again and again.
     Wait(Duration),
@@ -42,7 +42,7 @@ pub enum Failure {
 
 /// What to do about work whose process died, or lost its lease, in the middle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crash {
+pub enum OnCrash {
     /// The next one runs it again, with a larger fence, and is told
     /// ([`Turn::took_over`](super::Turn::took_over)): at least once.
     Rerun,
@@ -124,9 +124,9 @@ pub struct Once {
     pub(super) keep: Duration,
     pub(super) tombstone: Duration,
     pub(super) max_outcome: usize,
-    pub(super) busy: Busy,
+    pub(super) busy: OnBusy,
     pub(super) failure: Failure,
-    pub(super) crash: Crash,
+    pub(super) crash: OnCrash,
     pub(super) table: OnceTable,
     pub(super) flights: Arc<Flights>,
     pub(super) seen: Arc<Seen>,
@@ -148,9 +148,9 @@ impl Locks {
             keep: KEEP,
             tombstone: Duration::ZERO,
             max_outcome: MAX_OUTCOME,
-            busy: Busy::Wait(WAIT),
+            busy: OnBusy::Wait(WAIT),
             failure: Failure::Forget,
-            crash: Crash::Rerun,
+            crash: OnCrash::Rerun,
             table: OnceTable::default(),
             flights: Arc::default(),
             seen: Arc::default(),
@@ -194,7 +194,7 @@ impl Once {
 
     /// What to do while someone else is at it: wait for 30 s unless set.
     #[must_use]
-    pub const fn on_busy(mut self, busy: Busy) -> Self {
+    pub const fn on_busy(mut self, busy: OnBusy) -> Self {
         self.busy = busy;
         self
     }
@@ -208,7 +208,7 @@ impl Once {
 
     /// What to do about work that was cut off: run it again, unless set.
     #[must_use]
-    pub const fn on_crash(mut self, crash: Crash) -> Self {
+    pub const fn on_crash(mut self, crash: OnCrash) -> Self {
         self.crash = crash;
         self
     }

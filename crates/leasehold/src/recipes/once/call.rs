@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use super::builder::{Busy, Crash, Done, Kept, Once};
+use super::builder::{Done, Kept, OnBusy, OnCrash, Once};
 use super::entry::{Entry, State};
 use super::fingerprint::Fingerprint;
 use super::flight::{Lead, Role, landed};
@@ -12,9 +12,9 @@ use super::refusal::{OnceError, Refusal};
 use super::run::Run;
 use super::turn::Turn;
 use crate::acquire::{Effort, Sought};
-use crate::claim::{Mode, Record, Released, Store, Wants};
+use crate::claim::{Mode, RawRecord, Released, Store, Wants};
 use crate::clock::Moment;
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::name::Name;
 
@@ -76,7 +76,7 @@ impl Once {
     /// # Cancel safety
     ///
     /// Dropping the future drops the work. That is a crash in the middle: what
-    /// follows is [`Crash`]'s to say. Where a caller may go away and the work
+    /// follows is [`OnCrash`]'s to say. Where a caller may go away and the work
     /// must not, run it on a task.
     pub async fn run<F, Fut, T, E>(
         &self,
@@ -148,7 +148,7 @@ impl Once {
         outcome: impl Into<Vec<u8>>,
     ) -> Result<Done, OnceError<Error>> {
         let call = self.call(&key.into(), fingerprint, self.keep)?;
-        let patient = Self { crash: Crash::Rerun, ..self.clone() };
+        let patient = Self { crash: OnCrash::Rerun, ..self.clone() };
         let outcome = outcome.into();
         patient.carry_out(call, async |_| Ok::<_, Error>(outcome)).await
     }
@@ -202,7 +202,7 @@ impl Once {
         loop {
             let news = match self.flights.join(&call.name) {
                 Role::Lead(lead) => return self.lead(call, lead, effort).await,
-                Role::Follow(_) if self.busy == Busy::Refuse => return Err(running(&call.name)),
+                Role::Follow(_) if self.busy == OnBusy::Refuse => return Err(running(&call.name)),
                 Role::Follow(news) => news,
             };
             let landed = self.builder.locks.until(until, landed(news)).await;
@@ -218,8 +218,8 @@ impl Once {
     /// How hard a call tries that begins now.
     fn effort(&self) -> Effort {
         match self.busy {
-            Busy::Wait(limit) => Effort::wait(self.builder.locks.clock().now(), limit),
-            Busy::Refuse => Effort::Try,
+            OnBusy::Wait(limit) => Effort::wait(self.builder.locks.clock().now(), limit),
+            OnBusy::Refuse => Effort::Try,
         }
     }
 
@@ -244,7 +244,7 @@ impl Once {
             }
         };
         let mut run = Run::new(self, call, guard, lead, found);
-        if self.crash == Crash::Unknown
+        if self.crash == OnCrash::Unknown
             && let Some(age) = run.cut_off_before()
         {
             Box::pin(run.leave()).await;
@@ -282,7 +282,7 @@ impl Once {
         let mut request = self.builder.request_for(name.clone(), Mode::Exclusive, effort);
         request.wants = wants;
         self.builder.locks.acquire(&request).await.map_err(|error| {
-            let waited = error.is_timed_out() && error.outcome() == Outcome::NotApplied;
+            let waited = error.is_timed_out() && error.effect() == Effect::NotApplied;
             if waited { Refusal::Running(error) } else { Refusal::Engine(error) }
         })
     }
@@ -333,7 +333,7 @@ impl Once {
     }
 }
 
-fn found(record: Record) -> Result<Found> {
+fn found(record: RawRecord) -> Result<Found> {
     Ok(Found { version: record.version, entry: Entry::decode(record.value)? })
 }
 

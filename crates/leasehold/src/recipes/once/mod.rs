@@ -16,7 +16,7 @@ mod transact;
 mod transaction;
 mod turn;
 
-pub use builder::{Busy, Crash, Done, Failure, Kept, Once};
+pub use builder::{Done, Failure, Kept, OnBusy, OnCrash, Once};
 pub use fingerprint::{Fields, Fingerprint};
 pub use key::Key;
 pub use refusal::{OnceError, Refusal, TokenFault};

@@ -15,7 +15,7 @@ pub enum OnceError<E> {
     /// The work was not run.
     Refused(Refusal),
     /// The work had begun and was dropped in the middle, because its lease was
-    /// lost: part of it may be done. What follows is [`Crash`](super::Crash)'s to
+    /// lost: part of it may be done. What follows is [`OnCrash`](super::OnCrash)'s to
     /// say, and another may be at it already.
     CutOff(Error),
     /// The work ran and came to this outcome, but nothing tells others so:
@@ -38,11 +38,11 @@ pub enum Refusal {
     /// Someone is at it, and we do not wait, or not any longer. The error says
     /// who.
     Running(Error),
-    /// Someone began so long ago and died, and [`Crash::Unknown`] was
+    /// Someone began so long ago and died, and [`OnCrash::Unknown`] was
     /// chosen: nobody knows whether it was done. Look, then say so with
     /// [`Once::settle`] or [`Once::forget`].
     ///
-    /// [`Crash::Unknown`]: super::Crash::Unknown
+    /// [`OnCrash::Unknown`]: super::OnCrash::Unknown
     /// [`Once::settle`]: super::Once::settle
     /// [`Once::forget`]: super::Once::forget
     Unknown {

@@ -3,14 +3,14 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use super::builder::{Crash, Done, Failure, Kept, Once};
+use super::builder::{Done, Failure, Kept, OnCrash, Once};
 use super::call::{Call, Found, late};
 use super::entry::{Entry, State};
 use super::flight::Lead;
 use super::key::millis;
 use super::refusal::OnceError;
 use super::turn::Turn;
-use crate::claim::{Expect, Predecessor, Record, Released, SPAN_MAX, Store};
+use crate::claim::{Expect, Predecessor, RawRecord, Released, SPAN_MAX, Store};
 use crate::error::Result;
 use crate::guard::Guard;
 use crate::mutant::{self, Mutant};
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
     /// Whether it is written down that the work begins: where that must not be
     /// forgotten, and where the engine cannot tell how a holder ended.
     fn marks(&self) -> bool {
-        self.once.crash == Crash::Unknown || !self.once.builder.locks.profile().predecessor
+        self.once.crash == OnCrash::Unknown || !self.once.builder.locks.profile().predecessor
     }
 
     /// Writes down that the work begins. It expects what we have seen, so that
@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    async fn mark_over(&self, seen: Expect) -> Result<Result<u64, Option<Record>>> {
+    async fn mark_over(&self, seen: Expect) -> Result<Result<u64, Option<RawRecord>>> {
         let mark = self.store_of(&self.entry(State::Started, Vec::new()));
         let store = mark.expecting(seen).lasting();
         let locks = &self.once.builder.locks;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
-use super::builder::{Busy, Done, Kept, Once};
+use super::builder::{Done, Kept, OnBusy, Once};
 use super::fingerprint::Fingerprint;
 use super::key::Key;
 use super::refusal::{OnceError, Refusal};
@@ -55,7 +55,7 @@ impl Once {
     /// [`Refusal::NotKept`] and [`Refusal::Running`] as [`Once::run`];
     /// [`Refusal::Engine`] with the error of the database. After all of them the
     /// transaction was rolled back, unless the error is
-    /// [unknown](crate::Outcome::Unknown): the connection ended with the commit
+    /// [unknown](crate::Effect::Unknown): the connection ended with the commit
     /// under way, and to ask again with the same key tells.
     ///
     /// # Cancel safety
@@ -108,7 +108,7 @@ impl<'a> Deal<'a> {
     }
 
     async fn wait(&self) -> Result<Look, Refusal> {
-        let Busy::Wait(limit) = self.once.busy else {
+        let OnBusy::Wait(limit) = self.once.busy else {
             let text = "another transaction is at the key; ask again later";
             return Err(Refusal::Running(Error::new(ErrorKind::TimedOut, text)));
         };

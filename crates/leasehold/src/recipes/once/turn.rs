@@ -31,7 +31,7 @@ impl Turn {
     }
 
     /// Whether someone has begun this before and was cut off: part of the work
-    /// may be done. With [`Crash::Rerun`](super::Crash::Rerun) an engine may
+    /// may be done. With [`OnCrash::Rerun`](super::OnCrash::Rerun) an engine may
     /// forget that after a while.
     #[must_use]
     pub const fn took_over(&self) -> bool {

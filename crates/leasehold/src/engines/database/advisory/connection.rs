@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::engines::database::dialect::SILENCE;
 use crate::engines::database::drivers::{Reply, Value};
 use crate::engines::database::pool::{AliveCheck, Dedicated};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 
 /// By how many seconds a server waits for longer than a guard does.
 const MARGIN: u64 = 5;
@@ -69,7 +69,7 @@ impl LockConnection {
             answer = live.run(sql, values) => answer,
             () = self.clock.sleep_until(self.clock.now().after(self.timeout)) => Err(late()),
         };
-        let in_doubt = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
+        let in_doubt = answer.as_ref().is_err_and(|error| error.effect() == Effect::Unknown);
         conn.take_if(|_| in_doubt || self.is_over());
         answer
     }

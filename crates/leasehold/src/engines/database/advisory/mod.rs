@@ -26,7 +26,7 @@ use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verd
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Fencing, Liveness, Reach, WakeUp};
 use crate::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordStore,
     Selector, Severity,
 };
 use crate::engines::database::dialect::Dialect;
@@ -263,7 +263,7 @@ impl Engine for Advisory {
         })
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         None
     }
 

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::engine::Events;
 use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::{Notice, Settings, Step, Value};
-use crate::error::{ErrorKind, Outcome, Result};
+use crate::error::{Effect, ErrorKind, Result};
 use crate::url::Url;
 
 /// Ends a wait that would never end. Nothing is measured with it.
@@ -92,7 +92,7 @@ async fn of_two_statements_the_second_sees_what_the_first_did() {
             step(&link, "SELECT 1 / (COUNT(*) - 1) FROM t WHERE k = ?", vec!["e".into()], false);
         if link.dialect() == Dialect::Postgres {
             let error = link.run_both(insert, wrong).await.unwrap_err();
-            assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+            assert_eq!(error.effect(), Effect::Unknown, "{error}");
         }
     }
 }
@@ -106,7 +106,7 @@ async fn a_transaction_is_all_or_nothing() {
         let change = step(&link, "UPDATE t SET n = 1 WHERE k = ?", vec!["none".into()], true);
         assert!(link.transact(vec![insert("a"), change]).await.unwrap().is_none());
         let twice = link.transact(vec![insert("a"), insert("a")]).await.unwrap_err();
-        assert_eq!(twice.outcome(), Outcome::NotApplied, "{twice}");
+        assert_eq!(twice.effect(), Effect::NotApplied, "{twice}");
         let count = text(&link, "SELECT COUNT(*) FROM t");
         let counted = |link: Pool| async move {
             link.run(&count, Vec::new()).await.unwrap().rows[0].int(0).unwrap()
@@ -123,7 +123,7 @@ async fn a_refused_statement_is_an_error_and_the_link_goes_on() {
     for server in Server::each() {
         let link = open(&server.url()).await.unwrap();
         let bad = link.run(&"SELECT * FROM nothing_here".into(), Vec::new()).await.unwrap_err();
-        assert_eq!(bad.outcome(), Outcome::NotApplied, "{bad}");
+        assert_eq!(bad.effect(), Effect::NotApplied, "{bad}");
         link.run(&"SELECT 1".into(), Vec::new()).await.unwrap();
         link.close();
         let closed = link.run(&"SELECT 1".into(), Vec::new()).await.unwrap_err();

@@ -10,7 +10,7 @@ use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict
 use crate::engine::state::{Answer, State, Verb};
 use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::{Reply, Step};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 
 /// How often a session may end before the claim that it was made for arrives.
 const SESSIONS: usize = 5;
@@ -29,7 +29,7 @@ impl Inner {
             Ok(_) => {}
             Err(error) => {
                 self.tickets.refused(claim.ticket.id);
-                if error.outcome() == Outcome::Unknown {
+                if error.effect() == Effect::Unknown {
                     self.unconfirmed.fear(claim.ticket.id);
                 }
             }

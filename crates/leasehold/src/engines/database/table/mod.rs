@@ -47,16 +47,16 @@ use self::unconfirmed::UnconfirmedClaims;
 use self::wait::NameVersions;
 use super::checkup;
 use crate::claim::{
-    Claim, Ending, Mode, Record, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
+    Claim, Ending, Mode, RawRecord, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
 };
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{
-    Fencing, Grants, Listing as Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
+    Fencing, Grants, Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
 };
 use crate::engine::state::SessionId;
 use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
-    RecordListing, Records, Scope, Selector,
+    RecordListing, RecordStore, Scope, Selector,
 };
 use crate::engines::database::dialect::Dialect;
 use crate::engines::database::pool::Pool;
@@ -293,7 +293,7 @@ impl Engine for Table {
         Box::pin(async move { checkup::examine(&pool).await })
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         Some(self)
     }
 
@@ -313,13 +313,13 @@ impl Engine for Table {
     }
 }
 
-impl Records for Table {
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+impl RecordStore for Table {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<RawRecord>>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.record(&name).await })
     }
 
-    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>> {
         let inner = Arc::clone(&self.0);
         inner.note_work();
         Box::pin(async move { inner.store(store).await })

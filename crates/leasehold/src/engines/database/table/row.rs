@@ -7,7 +7,7 @@ use super::news::EvictionNotice;
 use crate::claim::LeaseId;
 use crate::clock::Moment;
 use crate::engine::Target;
-use crate::engine::state::{Answer, Effect, SessionId, State, Verb, step};
+use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
 use crate::engines::database::drivers::{Reply, Row, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
@@ -46,7 +46,7 @@ pub(super) struct NameRow {
     /// Our session's end, if we asked for it and it is there.
     pub(super) own: Option<Moment>,
     sessions: HashMap<SessionId, (Moment, ClientId)>,
-    pub(super) effects: Vec<Effect>,
+    pub(super) follow_ups: Vec<FollowUp>,
     /// Why leases are taken away, if they are.
     pub(super) why: Option<EvictionNotice>,
     /// What has to happen with the swap or not at all.
@@ -97,7 +97,7 @@ impl NameRow {
             sent_at,
             own,
             sessions,
-            effects: Vec::new(),
+            follow_ups: Vec::new(),
             why: None,
             with: Vec::new(),
             replies: None,
@@ -115,7 +115,7 @@ impl NameRow {
     /// Takes one step.
     pub(super) fn step(&mut self, verb: Verb) -> Answer {
         let done = step(&mut self.state, verb, self.now, &mut self.fence);
-        self.effects.extend(done.effects);
+        self.follow_ups.extend(done.follow_ups);
         done.answer
     }
 

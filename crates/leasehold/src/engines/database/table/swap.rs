@@ -19,7 +19,7 @@ use super::statements::DEAD;
 use super::text::SqlText;
 use crate::claim::LeaseId;
 use crate::clock::{Clock, Moment};
-use crate::engine::state::{Effect, SessionId};
+use crate::engine::state::{FollowUp, SessionId};
 use crate::engine::{Event, Loss};
 use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::{Reply, Step, Value};
@@ -139,8 +139,8 @@ impl Inner {
     /// What other clients are told with the swap: channel and text of each.
     fn messages(&self, page: &NameRow) -> Result<String> {
         let mut messages = Vec::new();
-        for effect in &page.effects {
-            let Some((session, news)) = news(effect, page.why.as_ref()) else { continue };
+        for follow_up in &page.follow_ups {
+            let Some((session, news)) = news(follow_up, page.why.as_ref()) else { continue };
             let client = page.client(session);
             if client != 0 && client != self.client {
                 messages.push((channel(client), news.text()?));
@@ -158,8 +158,8 @@ impl Inner {
     /// message reaches them.
     fn losses_of(&self, page: &NameRow) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
-        for effect in &page.effects {
-            let (Effect::Evicted { id, session }, Some(why)) = (effect, &page.why) else {
+        for follow_up in &page.follow_ups {
+            let (FollowUp::Evicted { id, session }, Some(why)) = (follow_up, &page.why) else {
                 continue;
             };
             let client = page.client(*session);
@@ -182,8 +182,8 @@ impl Inner {
 
     /// Tells our own tickets.
     fn tell(&self, page: &NameRow) {
-        for effect in &page.effects {
-            if let Some((_, news)) = news(effect, page.why.as_ref()) {
+        for follow_up in &page.follow_ups {
+            if let Some((_, news)) = news(follow_up, page.why.as_ref()) {
                 self.hear(news);
             }
         }
@@ -233,22 +233,22 @@ pub(super) fn step(text: &SqlText, values: Vec<Value>, must_change: bool) -> Ste
 
 /// The leases that have ended, of those to which something is bound.
 fn ended(page: &NameRow) -> Vec<LeaseId> {
-    let ended = page.effects.iter().filter_map(|effect| match effect {
-        Effect::Ended { id } => Some(*id),
+    let ended = page.follow_ups.iter().filter_map(|follow_up| match follow_up {
+        FollowUp::Ended { id } => Some(*id),
         _ => None,
     });
     ended.collect()
 }
 
-fn news(effect: &Effect, why: Option<&EvictionNotice>) -> Option<(SessionId, TicketNews)> {
-    match *effect {
-        Effect::HandedOver { id: lease, session, fence, predecessor } => {
+fn news(follow_up: &FollowUp, why: Option<&EvictionNotice>) -> Option<(SessionId, TicketNews)> {
+    match *follow_up {
+        FollowUp::HandedOver { id: lease, session, fence, predecessor } => {
             Some((session, TicketNews::Granted { lease, fence, predecessor }))
         }
-        Effect::Evicted { id: lease, session } => {
+        FollowUp::Evicted { id: lease, session } => {
             why.map(|why| (session, TicketNews::Evicted { lease, why: why.clone() }))
         }
-        Effect::Ended { .. } => None,
+        FollowUp::Ended { .. } => None,
     }
 }
 

@@ -139,7 +139,7 @@ fn outlook(page: &NameRow, ticket: &Ticket, session: SessionId) -> Option<Outloo
     let mut next = page.state.clone();
     let verb = Verb::Renew { id: ticket.id, ttl: page.left(session) };
     let done = step(&mut next, verb, page.now, &mut 0);
-    if !matches!(done.answer, Answer::Queued { .. }) || !done.effects.is_empty() {
+    if !matches!(done.answer, Answer::Queued { .. }) || !done.follow_ups.is_empty() {
         return None;
     }
     let opens = next.opens_at(ticket.mode).since(page.now);

@@ -25,7 +25,7 @@ use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verd
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Reach, Survives};
 use crate::engine::{
-    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
+    BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordStore,
     Selector,
 };
 use crate::engines::database::pool::Pool;
@@ -153,7 +153,7 @@ impl Engine for Unique {
         })
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         None
     }
 

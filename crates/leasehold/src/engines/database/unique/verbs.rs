@@ -12,7 +12,7 @@ use crate::claim::{
 use crate::clock::Moment;
 use crate::engine::{Event, Evicted, Eviction, Held, Status, Target};
 use crate::engines::database::drivers::{Reply, Row};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::name::{Name, Namespace};
 
@@ -29,7 +29,7 @@ impl Inner {
         match &verdict {
             Ok(Verdict::Busy(_)) if claim.stance == Stance::Try => self.leases.forget(id),
             Ok(_) => {}
-            Err(error) if error.outcome() == Outcome::Unknown => {
+            Err(error) if error.effect() == Effect::Unknown => {
                 self.leases.note(id, RowStanding::Unsure);
             }
             Err(_) if lease.standing == RowStanding::Asked && claim.stance == Stance::Try => {
@@ -165,7 +165,7 @@ impl Inner {
         let ours = ours.filter(|_| self.form.token.is_none());
         ours.inspect(|id| self.leases.note(*id, RowStanding::Unsure));
         let deleted = self.run(text, facts).await;
-        if deleted.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied) {
+        if deleted.as_ref().is_err_and(|error| error.effect() == Effect::NotApplied) {
             ours.inspect(|id| self.leases.note(*id, RowStanding::Held));
         }
         deleted

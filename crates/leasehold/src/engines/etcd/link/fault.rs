@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 
 use tonic::{Code, ConnectError, Status};
 
-use crate::error::{Error, ErrorKind, Outcome};
+use crate::error::{Effect, Error, ErrorKind};
 
 /// Why a call has no answer.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl CallFault {
     /// Whether the same request may be sent again.
     pub(super) fn is_repeatable(&self, has_effect: bool) -> bool {
         match self {
-            Self::Elsewhere(error) => !has_effect || error.outcome() == Outcome::NotApplied,
+            Self::Elsewhere(error) => !has_effect || error.effect() == Effect::NotApplied,
             _ => false,
         }
     }
@@ -134,11 +134,11 @@ fn full(said: &str) -> Error {
 mod tests {
     use super::*;
 
-    fn outcome(code: Code, said: &str, has_effect: bool) -> (ErrorKind, Outcome, bool) {
+    fn outcome(code: Code, said: &str, has_effect: bool) -> (ErrorKind, Effect, bool) {
         let fault = CallFault::of(&Status::new(code, said), has_effect);
         let again = fault.is_repeatable(has_effect);
         let error = fault.into_error();
-        (error.kind(), error.outcome(), again)
+        (error.kind(), error.effect(), again)
     }
 
     #[test]
@@ -147,16 +147,16 @@ mod tests {
         let timed_out = "etcdserver: request timed out";
         assert_eq!(
             outcome(Code::Unavailable, timed_out, true),
-            (Unavailable, Outcome::Unknown, false)
+            (Unavailable, Effect::Unknown, false)
         );
         assert_eq!(
             outcome(Code::Unavailable, timed_out, false),
-            (Unavailable, Outcome::NotApplied, true)
+            (Unavailable, Effect::NotApplied, true)
         );
         let no_leader = "etcdserver: no leader";
         assert_eq!(
             outcome(Code::Unavailable, no_leader, true),
-            (Unavailable, Outcome::NotApplied, true)
+            (Unavailable, Effect::NotApplied, true)
         );
     }
 
@@ -176,6 +176,6 @@ mod tests {
         assert_eq!(kind(Code::InvalidArgument, large), ErrorKind::Invalid);
         let space =
             outcome(Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded", true);
-        assert_eq!(space, (ErrorKind::Unavailable, Outcome::NotApplied, false));
+        assert_eq!(space, (ErrorKind::Unavailable, Effect::NotApplied, false));
     }
 }

@@ -40,8 +40,8 @@ use crate::claim::{
 };
 use crate::clock::{Clock, Moment};
 use crate::engine::{
-    BoxFuture, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Page, Profile, Records,
-    Selector, Status, Target,
+    BoxFuture, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Page, Profile,
+    RecordStore, Selector, Status, Target,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -460,7 +460,7 @@ impl Engine for Foreign {
         Box::pin(async move { checkup.examine().await })
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         None
     }
 

@@ -140,16 +140,16 @@ fn said(code: &str, detail: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Outcome;
+    use crate::error::Effect;
 
     fn server(text: &str) -> RedisError {
         let bytes = format!("-{text}\r\n");
         redis::parse_redis_value(bytes.as_bytes()).unwrap().extract_error().unwrap_err()
     }
 
-    fn judged(text: &str) -> (ErrorKind, Outcome) {
+    fn judged(text: &str) -> (ErrorKind, Effect) {
         let error = refused(&server(text));
-        (error.kind(), error.outcome())
+        (error.kind(), error.effect())
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
             ("MOVED 3999 127.0.0.1:6381", Invalid),
             ("ERR syntax error", Unexpected),
         ] {
-            assert_eq!(judged(text), (kind, Outcome::NotApplied), "{text}");
+            assert_eq!(judged(text), (kind, Effect::NotApplied), "{text}");
         }
     }
 
@@ -179,14 +179,14 @@ mod tests {
     fn a_script_that_fails_half_way_may_have_written() {
         let tail = "script: 7b0, on @user_script:1.";
         let in_script = |text: &str| judged(&format!("{text} {tail}"));
-        assert_eq!(in_script("OOM command not allowed"), (Unavailable, Outcome::Unknown));
-        assert_eq!(in_script("WRONGTYPE Operation against"), (Invalid, Outcome::Unknown));
-        assert_eq!(in_script("ERR wrong number of args"), (Unexpected, Outcome::Unknown));
-        assert_eq!(in_script("READONLY You can't write"), (Unavailable, Outcome::NotApplied));
+        assert_eq!(in_script("OOM command not allowed"), (Unavailable, Effect::Unknown));
+        assert_eq!(in_script("WRONGTYPE Operation against"), (Invalid, Effect::Unknown));
+        assert_eq!(in_script("ERR wrong number of args"), (Unexpected, Effect::Unknown));
+        assert_eq!(in_script("READONLY You can't write"), (Unavailable, Effect::NotApplied));
         let forbidden = "ERR The user executing the script can't run this command or subcommand";
-        assert_eq!(in_script(forbidden), (Denied, Outcome::Unknown));
+        assert_eq!(in_script(forbidden), (Denied, Effect::Unknown));
         let old = "ERR Error running script (call to f_7b0): @user_script:1: WRONGTYPE Operation";
-        assert_eq!(judged(old), (Invalid, Outcome::Unknown));
+        assert_eq!(judged(old), (Invalid, Effect::Unknown));
     }
 
     #[test]
@@ -199,7 +199,7 @@ mod tests {
             ("user_script:12: attempt to index local 'record' (a number value)", Unexpected),
         ] {
             let error = failed(why);
-            assert_eq!((error.kind(), error.outcome()), (kind, Outcome::Unknown), "{why}");
+            assert_eq!((error.kind(), error.effect()), (kind, Effect::Unknown), "{why}");
         }
     }
 

@@ -13,7 +13,7 @@ use super::routes::{Redirect, Routes};
 use super::{Reply, fault};
 use crate::clock::Moment;
 use crate::engines::kit::backoff::Backoff;
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Effect, Error, Result};
 use crate::home::Handle;
 
 /// How often one request is sent at most.
@@ -225,7 +225,7 @@ fn give_up(
     error: &Error,
     last: bool,
 ) -> bool {
-    let again = routes.lost() && error.outcome() == Outcome::NotApplied && !last;
+    let again = routes.lost() && error.effect() == Effect::NotApplied && !last;
     for &member in batch.members.iter().filter(|_| !again) {
         pending[member].answer = Some(Err(error.clone()));
     }

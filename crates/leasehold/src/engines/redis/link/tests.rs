@@ -13,7 +13,7 @@ use super::super::settings::Settings;
 use super::{Link, Push};
 use crate::clock::Clock;
 use crate::engine::Events;
-use crate::error::{ErrorKind, Outcome, Result};
+use crate::error::{Effect, ErrorKind, Result};
 use crate::url::Url;
 
 /// Ends a wait that would never end. Nothing is measured with it.
@@ -230,7 +230,7 @@ async fn a_restarted_server_is_found_again() {
     server.kill();
     assert_eq!(next(&mut events).await, "Suspended");
     let error = limit(link.call(echo("x"))).await.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::NotApplied));
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::NotApplied));
     server.restart().await;
     assert_eq!(next(&mut events).await, "Reconnected");
     assert_eq!(text(&link.call(echo("again")).await.unwrap().value), "again");
@@ -252,7 +252,7 @@ async fn a_command_cut_in_flight_is_unknown_and_not_sent_again() {
     };
     let (outcome, ()) = tokio::join!(link.call(write("k")), cutting);
     let error = outcome.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::Unknown));
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::Unknown));
     other.command(command("CLIENT UNPAUSE")).await.unwrap();
     assert_eq!(text(&link.call(echo("back")).await.unwrap().value), "back");
     assert_eq!(other.command(command("GET k")).await.unwrap(), Value::Nil);
@@ -303,7 +303,7 @@ async fn a_replica_refuses_and_the_list_finds_the_primary() {
     let follow = |port| command(&format!("REPLICAOF 127.0.0.1 {port}"));
     two.command(follow(first.port)).await.unwrap();
     let error = two.call(write("k")).await.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::NotApplied));
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::NotApplied));
     let list = format!("redis://127.0.0.1:{},127.0.0.1:{}", second.port, first.port);
     let link = open(&list).await.unwrap();
     let mut events = link.events();
@@ -312,7 +312,7 @@ async fn a_replica_refuses_and_the_list_finds_the_primary() {
     two.command(command("REPLICAOF NO ONE")).await.unwrap();
     one.command(follow(second.port)).await.unwrap();
     let error = link.call(write("k")).await.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::NotApplied));
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::NotApplied));
     assert_eq!(next(&mut events).await, "Suspended");
     assert_eq!(next(&mut events).await, "Reconnected");
     link.call(write("k")).await.unwrap();
@@ -360,7 +360,7 @@ async fn a_closed_link_does_nothing_more() {
     let mut events = link.events();
     link.close();
     let error = link.call(echo("x")).await.unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::NotApplied));
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Unavailable, Effect::NotApplied));
     assert!(events.next().await.is_none());
     let left = async { while !info(&other, "connected_clients:2").await {} };
     limit(left).await;

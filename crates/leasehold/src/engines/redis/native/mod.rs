@@ -39,7 +39,7 @@ use crate::clock::{Clock, Moment};
 use crate::engine::profile::{self, Fencing, Grants, Order, Reach, Timekeeper, WakeUp};
 use crate::engine::{
     BoxFuture, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Loss, Page, Profile,
-    Records, Selector,
+    RecordStore, Selector,
 };
 use crate::error::Result;
 use crate::home::Handle;
@@ -112,7 +112,7 @@ fn promises(link: &Link, wake: WakeBy) -> Profile {
     profile.fencing = Fencing::Clocked;
     profile.clock = Timekeeper::Server;
     profile.reach = Reach::Network;
-    profile.listing = profile::Listing::Indexed;
+    profile.listing = profile::Lists::Indexed;
     profile.predecessor = true;
     profile.lock_delay = true;
     profile.keep_closed = true;
@@ -385,7 +385,7 @@ impl Engine for Native {
         Box::pin(async move { checkup.examine().await })
     }
 
-    fn records(&self) -> Option<&dyn Records> {
+    fn records(&self) -> Option<&dyn RecordStore> {
         Some(self)
     }
 

@@ -14,10 +14,10 @@ use super::stored_record::{self, RecordAnswer, StoredRecord};
 use super::verb::{self, ScriptAnswer, TimedAnswer, millis};
 use super::watching::Watching;
 use super::{Inner, Native, Shard};
-use crate::claim::{Ending, LeaseId, Record, Store, Ticket};
+use crate::claim::{Ending, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::state;
-use crate::engine::{BoxFuture, Page, RecordEvents, RecordListing, Records, Scope};
+use crate::engine::{BoxFuture, Page, RecordEvents, RecordListing, RecordStore, Scope};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
@@ -46,7 +46,7 @@ impl Inner {
     }
 
     /// A record as it is now.
-    pub(super) async fn record(&self, name: &Name) -> Result<Option<Record>> {
+    pub(super) async fn record(&self, name: &Name) -> Result<Option<RawRecord>> {
         match self.read(name).await? {
             Some(stored) => self.living(name, stored).await,
             None => Ok(None),
@@ -58,7 +58,7 @@ impl Inner {
         &self,
         name: &Name,
         answered: &TimedAnswer,
-    ) -> Result<Option<Record>> {
+    ) -> Result<Option<RawRecord>> {
         match answered.loaded()? {
             Some(packed) => self.living(name, stored_record::stored(&packed)?).await,
             None => Ok(None),
@@ -66,7 +66,11 @@ impl Inner {
     }
 
     /// Nothing, if it has outlived its lease; then it goes.
-    pub(super) async fn living(&self, name: &Name, stored: StoredRecord) -> Result<Option<Record>> {
+    pub(super) async fn living(
+        &self,
+        name: &Name,
+        stored: StoredRecord,
+    ) -> Result<Option<RawRecord>> {
         match &stored.lease {
             None => Ok(Some(stored.record)),
             // Rare, and it takes a lot of room in the future of a claim.
@@ -74,7 +78,11 @@ impl Inner {
         }
     }
 
-    async fn living_with_lease(&self, name: &Name, stored: StoredRecord) -> Result<Option<Record>> {
+    async fn living_with_lease(
+        &self,
+        name: &Name,
+        stored: StoredRecord,
+    ) -> Result<Option<RawRecord>> {
         if let Some((lease, id)) = &stored.lease
             && self.left(lease, *id).await?.is_none()
         {
@@ -108,7 +116,7 @@ impl Inner {
         held(self.ask(lease, verb::holds(id)).await?.answer()?)
     }
 
-    async fn store(&self, store: Store) -> Result<Result<u64, Option<Record>>> {
+    async fn store(&self, store: Store) -> Result<Result<u64, Option<RawRecord>>> {
         store.check()?;
         let bond = store.bound_to.as_ref().filter(|_| store.value.is_some());
         let left = match bond {
@@ -144,7 +152,7 @@ impl Inner {
                 RecordAnswer::Sum(text) => return text.parse().map_err(|_| garbled()),
                 RecordAnswer::Look(stored) => looked = self.looked(&name, stored).await?,
                 RecordAnswer::NoNumber => {
-                    return sum(&name, Some(&Record::new(Vec::new(), 0)), amount);
+                    return sum(&name, Some(&RawRecord::new(Vec::new(), 0)), amount);
                 }
                 RecordAnswer::TooLarge(Some(found)) => {
                     if let Some(sum) = self.add_here(&name, found, amount).await? {
@@ -243,13 +251,13 @@ fn too_busy(name: &Name) -> Error {
     Error::new(ErrorKind::Unavailable, message).with("record", name)
 }
 
-impl Records for Native {
-    fn load(&self, name: Name) -> BoxFuture<Result<Option<Record>>> {
+impl RecordStore for Native {
+    fn load(&self, name: Name) -> BoxFuture<Result<Option<RawRecord>>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.record(&name).await })
     }
 
-    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<Record>>>> {
+    fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.store(store).await })
     }

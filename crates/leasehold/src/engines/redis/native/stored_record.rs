@@ -2,7 +2,7 @@
 
 use super::pack::{Item, Items, Packer, garbled};
 use super::verb::{full, id, lease_id, millis, name};
-use crate::claim::{Expect, LeaseId, Record, Store, Ticket};
+use crate::claim::{Expect, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::RecordEvent;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -10,7 +10,7 @@ use crate::name::{Name, Namespace};
 /// A record, and the lease it goes with.
 #[derive(Clone, Debug)]
 pub(super) struct StoredRecord {
-    pub(super) record: Record,
+    pub(super) record: RawRecord,
     pub(super) lease: Option<(Name, LeaseId)>,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn stored(packed: &[u8]) -> Result<StoredRecord> {
 
 fn record(items: &mut Items) -> Result<Option<StoredRecord>> {
     let Some(version) = items.next() else { return Ok(None) };
-    let record = Record::new(items.bytes()?, version.number()?);
+    let record = RawRecord::new(items.bytes()?, version.number()?);
     let (lease, id) = (items.item()?.maybe_text()?, items.item()?.maybe_bytes()?);
     let lease = lease.zip(id).map(|(lease, id)| Ok((name(&lease)?, lease_id(id)?)));
     Ok(Some(StoredRecord { record, lease: lease.transpose()? }))
@@ -98,7 +98,7 @@ pub(super) fn event(space: &Namespace, packed: &[u8]) -> Result<RecordEvent> {
     let mut items = Item::unpack(packed)?.array()?;
     let name = Name::new(space, items.text()?)?;
     let Some(version) = items.next() else { return Ok(RecordEvent::Deleted(name)) };
-    Ok(RecordEvent::Stored(name, Record::new(items.bytes()?, version.number()?)))
+    Ok(RecordEvent::Stored(name, RawRecord::new(items.bytes()?, version.number()?)))
 }
 
 /// When something ends by itself, as a range of scores up to now.

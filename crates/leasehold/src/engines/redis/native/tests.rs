@@ -9,13 +9,14 @@ use super::keys::{KeySpace, Shard};
 use super::stored_record;
 use super::verb::{self, PushedNews, ScriptAnswer, TimedAnswer};
 use crate::claim::{
-    Claim, Ending, LeaseId, Mode, Owner, Predecessor, Record, Refresh, Stance, Store, Ticket, Wants,
+    Claim, Ending, LeaseId, Mode, Owner, Predecessor, RawRecord, Refresh, Stance, Store, Ticket,
+    Wants,
 };
 use crate::clock::Moment;
-use crate::engine::state::{Answer, Effect, State, Verb, step};
+use crate::engine::state::{Answer, FollowUp, State, Verb, step};
 use crate::engine::{Eviction, RecordEvent, Target};
 use crate::engines::redis::server::Server;
-use crate::error::{ErrorKind, Outcome, Result};
+use crate::error::{Effect, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
 /// In place of the server's clock: a time that the test sets. The server's own
@@ -43,7 +44,7 @@ const START: u64 = 1_000_000_000;
 /// One name, as the core and as the script see it.
 struct Pair {
     core: State,
-    record: Option<Record>,
+    record: Option<RawRecord>,
     /// Whether the last write of the record was of one that nobody lists.
     unlisted: bool,
     fence: u64,
@@ -77,7 +78,7 @@ impl Pair {
     }
 
     /// What the core answers, and whom it tells.
-    fn ask_core(&mut self, verb: Verb) -> (Answer, Vec<Effect>) {
+    fn ask_core(&mut self, verb: Verb) -> (Answer, Vec<FollowUp>) {
         if self.core.forget_at().is_some_and(|at| at <= self.now()) {
             // By then the server has let the key expire; its own clock has not
             // come that far.
@@ -88,7 +89,7 @@ impl Pair {
         self.fence = self.fence.max(self.millis * 1000 - 1);
         let now = self.now();
         let done = step(&mut self.core, verb, now, &mut self.fence);
-        (done.answer, done.effects)
+        (done.answer, done.follow_ups)
     }
 
     /// What the core has of records: a release stores if it is of a holder.
@@ -99,7 +100,7 @@ impl Pair {
             return None;
         }
         self.fence = self.fence.max(self.millis * 1000 - 1) + 1;
-        let new = store.value.clone().map(|value| Record::new(value, self.fence));
+        let new = store.value.clone().map(|value| RawRecord::new(value, self.fence));
         let old = std::mem::replace(&mut self.record, new.clone());
         self.unlisted = verb::filed(ending).is_some();
         match new.filter(|_| !self.unlisted) {
@@ -184,7 +185,7 @@ impl Pair {
             Verb::Release { id, ending } => self.store_in_core(*id, ending),
             _ => None,
         };
-        let (expected, effects) = self.ask_core(core);
+        let (expected, follow_ups) = self.ask_core(core);
         let (said, news) = self.ask_script(script, more);
         match &expected {
             Answer::Evicted(ids) => {
@@ -194,7 +195,7 @@ impl Pair {
             expected => same_answer(expected, &said.answer(ttl).unwrap(), &told),
         }
         let said = self.same_floor(&expected, said, &told);
-        same_news(&effects, &news);
+        same_news(&follow_ups, &news);
         if matches!(expected, Answer::Granted { .. }) {
             let expected = self.record.clone().filter(|_| loads);
             assert_eq!(loaded(said), expected, "{told}");
@@ -231,9 +232,9 @@ impl Pair {
 
     /// Looking is a tick for the script; so it must be for the core.
     fn same_status(&mut self) {
-        let (_, effects) = self.ask_core(Verb::Tick);
+        let (_, follow_ups) = self.ask_core(Verb::Tick);
         let (said, news) = self.ask_script(verb::look(), Vec::new());
-        same_news(&effects, &news);
+        same_news(&follow_ups, &news);
         let expected = self.core.status(self.name.clone(), self.now());
         let found = verb::status(self.name.clone(), said.packed().unwrap()).unwrap();
         assert_eq!(found.holders, expected.holders);
@@ -272,21 +273,21 @@ impl Pair {
         }
         let packed = verb::acquire(&claim, b"news", false);
         if claim.wants == Wants::RecordOrLease && self.record.is_some() {
-            let (_, effects) = self.ask_core(Verb::Tick);
+            let (_, follow_ups) = self.ask_core(Verb::Tick);
             if self.core.mode_of(claim.ticket.id).is_none() {
-                return self.find(packed, &effects);
+                return self.find(packed, &follow_ups);
             }
             let (_, news) = self.ask_script(verb::look(), Vec::new());
-            same_news(&effects, &news);
+            same_news(&follow_ups, &news);
         }
         self.step(Verb::Acquire { claim: Box::new(claim), session: 0 }, packed);
     }
 
     /// The record is as good as a grant, and nothing is left behind.
-    fn find(&mut self, claim: Vec<u8>, effects: &[Effect]) {
+    fn find(&mut self, claim: Vec<u8>, follow_ups: &[FollowUp]) {
         let more = vec![self.record_key()];
         let (said, news) = self.ask_script(claim, more);
-        same_news(effects, &news);
+        same_news(follow_ups, &news);
         let found = answered(said).found().unwrap().unwrap();
         assert_eq!(Some(stored_record::stored(&found).unwrap().record), self.record);
         self.same_record(None, "found");
@@ -338,7 +339,7 @@ const fn answered(said: ScriptAnswer) -> TimedAnswer {
     TimedAnswer { said, sent_at: Moment::NEVER, acknowledged: None }
 }
 
-fn loaded(said: ScriptAnswer) -> Option<Record> {
+fn loaded(said: ScriptAnswer) -> Option<RawRecord> {
     let packed = answered(said).loaded().unwrap();
     packed.map(|packed| stored_record::stored(&packed).unwrap().record)
 }
@@ -369,19 +370,19 @@ fn same_end(expected: Predecessor, heard: Predecessor) -> bool {
     heard == expected || (expected, heard) == (Predecessor::Released, Predecessor::None)
 }
 
-fn same_news(effects: &[Effect], news: &[PushedNews]) {
-    let told = effects.iter().filter(|effect| !matches!(effect, Effect::Ended { .. }));
-    assert_eq!(told.clone().count(), news.len(), "{effects:?}, {news:?}");
+fn same_news(follow_ups: &[FollowUp], news: &[PushedNews]) {
+    let told = follow_ups.iter().filter(|follow_up| !matches!(follow_up, FollowUp::Ended { .. }));
+    assert_eq!(told.clone().count(), news.len(), "{follow_ups:?}, {news:?}");
     for pair in told.zip(news) {
         match pair {
             (
-                Effect::HandedOver { id, fence, predecessor, .. },
+                FollowUp::HandedOver { id, fence, predecessor, .. },
                 PushedNews::Granted { id: to, fence: also, predecessor: heard },
             ) => {
                 assert_eq!((id, fence), (to, also));
                 assert!(same_end(*predecessor, *heard));
             }
-            (Effect::Evicted { id, .. }, PushedNews::Evicted { id: from, .. }) => {
+            (FollowUp::Evicted { id, .. }, PushedNews::Evicted { id: from, .. }) => {
                 assert_eq!(id, from)
             }
             other => panic!("{other:?}"),
@@ -469,7 +470,7 @@ fn a_key_of_someone_else_is_not_overwritten() {
     call.arg("RPUSH").arg(pair.shard.prefix()).arg("changes").arg(verb);
     let said: Vec<redis::Value> = call.invoke(&mut pair.redis).unwrap();
     let error = served(said[0].clone()).unwrap_err();
-    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::Unknown), "{error}");
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Invalid, Effect::Unknown), "{error}");
     let found: Vec<String> = pair.redis.lrange(key, 0, -1).unwrap();
     assert_eq!(found, ["theirs"]);
 }

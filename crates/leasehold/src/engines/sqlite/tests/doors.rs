@@ -163,7 +163,7 @@ async fn a_full_disk_is_an_error_before_the_grant() {
     }
     let error = error.unwrap();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
-    assert_eq!(error.outcome(), crate::error::Outcome::NotApplied);
+    assert_eq!(error.effect(), crate::error::Effect::NotApplied);
     assert!(error.to_string().contains("disk is full"), "{error}");
     let answers = engine.renew(vec![Refresh::new(one.clone(), TTL)]).await;
     assert!(matches!(answers[..], [Renewal::Held { .. }]), "what was granted still stands");

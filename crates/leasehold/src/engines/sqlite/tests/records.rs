@@ -17,15 +17,15 @@ fn brief(text: &str, ttl: Duration) -> Store {
 }
 
 async fn store(engine: &Sqlite, store: Store) -> u64 {
-    Records::store(engine, store).await.unwrap().unwrap()
+    RecordStore::store(engine, store).await.unwrap().unwrap()
 }
 
 async fn is_there(engine: &Sqlite, text: &str) -> bool {
-    Records::load(engine, name(text)).await.unwrap().is_some()
+    RecordStore::load(engine, name(text)).await.unwrap().is_some()
 }
 
 async fn watch(engine: &Sqlite, text: &str) -> Box<dyn RecordEvents> {
-    Records::watch(engine, Scope::below(&Namespace::default(), text, 1)).await.unwrap()
+    RecordStore::watch(engine, Scope::below(&Namespace::default(), text, 1)).await.unwrap()
 }
 
 async fn next(events: &mut Box<dyn RecordEvents>) -> RecordEvent {

@@ -9,7 +9,7 @@ use super::super::fault::Trial;
 use super::super::notify::{EvictionNotice, Message};
 use super::super::transaction::{Transaction, int};
 use crate::claim::LeaseId;
-use crate::engine::state::{Answer, Effect, SessionId, Verb};
+use crate::engine::state::{Answer, FollowUp, SessionId, Verb};
 use crate::engine::{Evicted, Eviction};
 
 #[derive(Debug)]
@@ -35,18 +35,18 @@ impl Evict {
         Ok(())
     }
 
-    /// Turns the effects of this step into messages that say why.
+    /// Turns what this step asks for into messages that say why.
     fn tell(&self, transaction: &mut Transaction<'_>, from: usize) -> Trial<()> {
-        let news = transaction.effects.effects.split_off(from);
-        for (client, effect) in news {
-            if let Effect::Evicted { id, session } = effect {
+        let news = transaction.after_commit.follow_ups.split_off(from);
+        for (client, follow_up) in news {
+            if let FollowUp::Evicted { id, session } = follow_up {
                 if client != transaction.mine.client {
                     self.note(transaction, id, session)?;
                 }
                 let message = Message::Evicted { lease: id, why: self.why() };
-                transaction.effects.evictions.push((client, message));
+                transaction.after_commit.evictions.push((client, message));
             } else {
-                transaction.effects.effects.push((client, effect));
+                transaction.after_commit.follow_ups.push((client, follow_up));
             }
         }
         Ok(())
@@ -58,7 +58,7 @@ impl Command for Evict {
 
     fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Evicted> {
         let mut page = transaction.load(&self.0.name)?;
-        let from = transaction.effects.effects.len();
+        let from = transaction.after_commit.follow_ups.len();
         // Whoever gets its turn just now is among the holders to be shown.
         transaction.step(&mut page, Verb::Tick)?;
         let before = page.state.clone();

@@ -29,8 +29,8 @@ impl Command for Peek {
         let Some((session, None)) = page.state.find(self.0.id) else { return Ok(Peeked::Look) };
         let mut next = page.state.clone();
         let verb = Verb::Renew { id: self.0.id, ttl: transaction.left(session)? };
-        let Step { answer, effects } = step(&mut next, verb, transaction.now, &mut 0);
-        if !matches!(answer, Answer::Queued { .. }) || !effects.is_empty() {
+        let Step { answer, follow_ups } = step(&mut next, verb, transaction.now, &mut 0);
+        if !matches!(answer, Answer::Queued { .. }) || !follow_ups.is_empty() {
             return Ok(Peeked::Look);
         }
         let ahead: Vec<_> = page.state.ahead(self.0.id).take(4).collect();

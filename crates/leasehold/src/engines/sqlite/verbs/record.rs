@@ -5,7 +5,7 @@ use rusqlite::Row;
 use super::super::command::Command;
 use super::super::fault::Trial;
 use super::super::transaction::{Transaction, moment};
-use crate::claim::{Record, Store};
+use crate::claim::{RawRecord, Store};
 use crate::engine::records::PageInProgress;
 use crate::engine::{Page, RecordListing, Scope};
 use crate::name::Name;
@@ -17,10 +17,10 @@ const QUICK: usize = 64 * 1024;
 pub(in super::super) struct LoadRecord(pub(in super::super) Name);
 
 impl Command for LoadRecord {
-    type Answer = Option<Record>;
+    type Answer = Option<RawRecord>;
     const READS: bool = true;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Option<Record>> {
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Option<RawRecord>> {
         transaction.record(&self.0)
     }
 }
@@ -29,7 +29,7 @@ impl Command for LoadRecord {
 pub(in super::super) struct StoreRecord(pub(in super::super) Store);
 
 impl Command for StoreRecord {
-    type Answer = Result<u64, Option<Record>>;
+    type Answer = Result<u64, Option<RawRecord>>;
 
     fn is_quick(&self) -> bool {
         self.0.value.as_ref().is_none_or(|value| value.len() <= QUICK)
@@ -127,7 +127,7 @@ impl ListRecords {
         if transaction.is_over(expires, session.map(i64::unsigned_abs))? {
             return Ok(true);
         }
-        let record = Record::new(row.get(4)?, row.get::<_, i64>(1)?.unsigned_abs());
+        let record = RawRecord::new(row.get(4)?, row.get::<_, i64>(1)?.unsigned_abs());
         Ok(page.add(Name::new(self.scope.namespace(), text)?, record))
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod postgres;
 
 use std::fmt::Display;
 
-use crate::error::{Error, ErrorKind, Outcome};
+use crate::error::{Effect, Error, ErrorKind};
 
 /// Why a statement failed.
 #[derive(Debug)]
@@ -39,9 +39,9 @@ impl SqlFault {
 
     /// What was never committed had no effect, even if its answer is lost.
     pub(crate) fn undone(self) -> Self {
-        let error = match self.error.outcome() {
-            Outcome::NotApplied => self.error,
-            Outcome::Unknown => {
+        let error = match self.error.effect() {
+            Effect::NotApplied => self.error,
+            Effect::Unknown => {
                 Error::new(self.error.kind(), "the connection broke before anything was done")
                     .caused_by(self.error)
             }

@@ -17,7 +17,7 @@ use super::row::{NameRow, int, key, span};
 use super::swap::{Tries, step};
 use super::sweep::{self, BROOM};
 use super::text::SqlText;
-use crate::claim::{Expect, LeaseId, Record, Store, Ticket};
+use crate::claim::{Expect, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::records::{not_held, sum};
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::engines::database::drivers::{Reply, Row, Step, Value};
@@ -30,7 +30,7 @@ const ADDED: i64 = 1_000_000_000_000_000_000;
 /// One row.
 #[derive(Debug)]
 struct RecordRow {
-    record: Record,
+    record: RawRecord,
     /// Whether it is only there because nobody has removed it yet.
     over: bool,
 }
@@ -42,11 +42,11 @@ impl RecordRow {
         let lapsed = row.maybe_int(3)?.is_some_and(|at| at <= now);
         let bound = row.maybe_int(4)?.is_some();
         let unbound = bound && row.maybe_int(5)?.is_none_or(|at| at <= now);
-        let record = Record::new(row.bytes(2)?.to_vec(), version.unsigned_abs());
+        let record = RawRecord::new(row.bytes(2)?.to_vec(), version.unsigned_abs());
         Ok(Some(Self { record, over: lapsed || unbound }))
     }
 
-    fn living(self) -> Option<Record> {
+    fn living(self) -> Option<RawRecord> {
         (!self.over).then_some(self.record)
     }
 }
@@ -68,7 +68,7 @@ impl Inner {
     }
 
     /// A record as it is now; changes nothing.
-    pub(super) async fn record(&self, name: &Name) -> Result<Option<Record>> {
+    pub(super) async fn record(&self, name: &Name) -> Result<Option<RawRecord>> {
         Ok(self.entry(name).await?.and_then(RecordRow::living))
     }
 
@@ -77,7 +77,7 @@ impl Inner {
         &self,
         first: Step,
         name: &Name,
-    ) -> Result<(Reply, Option<Record>)> {
+    ) -> Result<(Reply, Option<RawRecord>)> {
         let look = step(&self.records.load, self.key(name).to_vec(), false);
         let [said, found] = self.pool.run_both(first, look).await?;
         let found = entry(&found).map_err(Error::unknown)?;
@@ -85,7 +85,7 @@ impl Inner {
     }
 
     /// A record as it is now; what is over goes first.
-    async fn tidy_record(&self, name: &Name) -> Result<Option<Record>> {
+    async fn tidy_record(&self, name: &Name) -> Result<Option<RawRecord>> {
         match self.entry(name).await? {
             Some(entry) if entry.over => {
                 self.remove(name, entry.record.version).await?;
@@ -105,7 +105,7 @@ impl Inner {
     }
 
     /// Writes a record if the expectation holds.
-    pub(super) async fn store(&self, store: Store) -> Result<Result<u64, Option<Record>>> {
+    pub(super) async fn store(&self, store: Store) -> Result<Result<u64, Option<RawRecord>>> {
         store.check()?;
         self.enter_space(store.name.namespace()).await?;
         let mut tries = Tries::new(&self.clock);
@@ -141,7 +141,7 @@ impl Inner {
         &self,
         store: &Store,
         ticket: &Ticket,
-        found: Option<&Record>,
+        found: Option<&RawRecord>,
     ) -> Result<Option<u64>> {
         let act = |page: &mut NameRow| {
             let answer = page.step(Verb::Bind { id: ticket.id });
@@ -160,7 +160,7 @@ impl Inner {
     fn writing(
         &self,
         store: &Store,
-        found: Option<&Record>,
+        found: Option<&RawRecord>,
         bound: Option<(LeaseId, SessionId)>,
     ) -> Vec<Step> {
         let [space, _] = self.key(&store.name);

@@ -14,7 +14,7 @@ use super::super::session::fresh_id;
 use super::super::swap::step;
 use super::super::text::SqlText;
 use super::drawn;
-use crate::claim::Record;
+use crate::claim::RawRecord;
 use crate::clock::Moment;
 use crate::engine::{RecordEvent, RecordEvents, Scope};
 use crate::engines::database::drivers::{Reply, Row};
@@ -294,7 +294,7 @@ impl Watching {
         if !self.scope.covers(&name) {
             return Ok(None);
         }
-        let stored = |value: &[u8]| Record::new(value.to_vec(), version);
+        let stored = |value: &[u8]| RawRecord::new(value.to_vec(), version);
         Ok(Some(match row.maybe_bytes(5)? {
             None => RecordEvent::Deleted(name),
             Some(value) => RecordEvent::Stored(name, stored(value)),
