@@ -1,9 +1,10 @@
 //! `cargo xtask check`: everything but the tests, in the order of its cost.
 
 use std::fs;
+use std::process::Command;
 use std::time::Instant;
 
-use crate::{Done, cargo, need, root};
+use crate::{Done, cargo, elsewhere, need, root};
 
 const CLIPPY: &str = "clippy --workspace --all-targets --all-features -- -D warnings";
 const DOC: &str = "doc --workspace --all-features --no-deps --lib";
@@ -19,6 +20,8 @@ pub(crate) fn run(args: &[String]) -> Done {
         step(&format!("clippy, only {feature}"), || clippy_alone(Some(&feature)))?;
     }
     step("docs", || call(DOC))?;
+    step("the oldest Rust", elsewhere::oldest)?;
+    step("other platforms", elsewhere::platforms)?;
     step("examples", examples)
 }
 
@@ -32,8 +35,21 @@ fn examples() -> Done {
     let names = files.filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()));
     let mut names: Vec<String> = names.collect();
     names.sort();
-    let run = |name| call(&format!("run --package leasehold --all-features --example {name}"));
-    names.iter().try_for_each(run)
+    // Built as the tests are: else the library would be compiled for them alone.
+    call("build --workspace --all-features --examples")?;
+    names.iter().try_for_each(|name| run_example(name))
+}
+
+fn run_example(name: &str) -> Done {
+    println!("$ {name}");
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root().join("target"), |it| root().join(it));
+    let status = Command::new(target.join("debug/examples").join(name)).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("the example `{name}` failed ({status})")),
+        Err(error) => Err(format!("the example `{name}` cannot be run: {error}")),
+    }
 }
 
 /// Announces a step by name, and its time once it is done.

@@ -251,14 +251,14 @@ fn npm(place: &Place) -> Command {
     command
 }
 
-fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|place| place.join(program).is_file())
 }
 
 /// Runs a command to its end, or ends it: a registry that does not answer must
 /// not hold up the pipeline.
-fn bounded(mut command: Command) -> Done {
+pub(crate) fn bounded(mut command: Command) -> Done {
     println!("$ {command:?}");
     let line = command.get_program().to_string_lossy().into_owned();
     let broken = |error| format!("`{line}` cannot be run: {error}");
@@ -279,7 +279,8 @@ fn bounded(mut command: Command) -> Done {
 fn test(peer: &Peer, long: bool) -> Done {
     let Peer { name, suite, .. } = peer;
     let mut command = cargo();
-    command.args(["test", "--package", "leasehold-testkit", "--test", suite, "--"]);
+    // The features of all tests: else the library would be compiled for it alone.
+    command.args(["test", "--workspace", "--all-features", "--test", suite, "--"]);
     command.arg(format!("{name}::"));
     if long {
         command.env(SECONDS.0, SECONDS.1);

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod check;
+mod elsewhere;
 mod interop;
 mod need;
 mod program;
@@ -27,12 +28,13 @@ const CHORES: [Chore; 8] = [
     Chore {
         name: "test",
         help: "install what the tests need, run them all, end with one summary line;\n           \
-               --engines a,b narrows them on purpose",
+               --engines a,b narrows them on purpose; --quick is the loop while you work",
         run: test::run,
     },
     Chore {
         name: "check",
-        help: "format, lints with each feature alone, docs, examples: all but the tests",
+        help: "format, lints with each feature alone, docs, the oldest Rust, other platforms,\n           \
+               examples: all but the tests",
         run: check::run,
     },
     Chore {

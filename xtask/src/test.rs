@@ -13,9 +13,23 @@ const ENGINES: [&str; 7] = ["memory", "sqlite", "postgres", "mysql", "redis", "e
 const FEW: usize = 4;
 /// How the choice reaches the tests; the testkit reads it.
 const VARIABLE: &str = "LEASEHOLD_TEST_ENGINES";
+/// What `--quick` runs beside the unit tests: what sees most mistakes, and starts
+/// no server.
+const QUICK: [&str; 6] =
+    ["house", "memory", "blocking", "late_answers", "interleavings", "conformance"];
+const QUICK_ENGINES: [&str; 2] = ["memory", "sqlite"];
+
+/// What was asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Scope {
+    /// None means all.
+    engines: Vec<String>,
+    /// The few minutes after a change, not the proof before it is shared.
+    quick: bool,
+}
 
 pub(crate) fn run(args: &[String]) -> Done {
-    let (tally, verdict) = execute(&engines(args)?)?;
+    let (tally, verdict) = execute(&Scope::of(args)?)?;
     if let Err(why) = &verdict {
         println!("{why}");
         // Again, because thousands of lines may lie between.
@@ -27,24 +41,58 @@ pub(crate) fn run(args: &[String]) -> Done {
 }
 
 /// Installs, runs and counts.
-pub(crate) fn execute(engines: &[String]) -> Result<(Tally, Done), String> {
-    need::meet(engines)?;
-    if !engines.is_empty() {
-        println!("narrowed on purpose: only the engines {} are tested", engines.join(", "));
-    }
-    let (mut tally, succeeded) = run_tests(engines)?;
+fn execute(scope: &Scope) -> Result<(Tally, Done), String> {
+    need::meet(&scope.engines)?;
+    scope.announce();
+    let (mut tally, succeeded) = run_tests(scope)?;
     let verdict = verdict(&mut tally, succeeded).map_err(str::to_owned);
     Ok((tally, verdict))
 }
 
-/// The engines named by `--engines a,b` or `--engines=a,b`; none means all.
-fn engines(args: &[String]) -> Result<Vec<String>, String> {
-    let list = match args {
-        [] => return Ok(Vec::new()),
-        [flag, list] if flag == "--engines" => list.as_str(),
-        [flag] if flag.starts_with("--engines=") => &flag["--engines=".len()..],
-        _ => return Err(format!("`cargo xtask test` takes [--engines a,b], not {args:?}")),
-    };
+impl Scope {
+    /// From `--engines a,b`, `--engines=a,b` or `--quick`.
+    fn of(args: &[String]) -> Result<Self, String> {
+        let list = match args {
+            [] => return Ok(Self::default()),
+            [flag] if flag == "--quick" => {
+                let engines = QUICK_ENGINES.map(str::to_owned).to_vec();
+                return Ok(Self { engines, quick: true });
+            }
+            [flag, list] if flag == "--engines" => list.as_str(),
+            [flag] if flag.starts_with("--engines=") => &flag["--engines=".len()..],
+            _ => {
+                let usage = "`cargo xtask test` takes [--engines a,b] or [--quick]";
+                return Err(format!("{usage}, not {args:?}"));
+            }
+        };
+        Ok(Self { engines: engines(list)?, quick: false })
+    }
+
+    fn announce(&self) {
+        let engines = self.engines.join(", ");
+        if self.quick {
+            println!("quick: unit tests, the house, and {engines}; without --quick, everything");
+        } else if !engines.is_empty() {
+            println!("narrowed on purpose: only the engines {engines} are tested");
+        }
+    }
+
+    /// The test programs to build: none named means all.
+    const fn programs(&self) -> &'static [&'static str] {
+        if self.quick { &QUICK } else { &[] }
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        // A choice that is merely left over in the environment would narrow in silence.
+        command.env_remove(VARIABLE);
+        if !self.engines.is_empty() {
+            command.env(VARIABLE, self.engines.join(","));
+        }
+    }
+}
+
+/// Engines by name, each of which must exist.
+fn engines(list: &str) -> Result<Vec<String>, String> {
     let engines: Vec<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
     match engines.iter().find(|name| !ENGINES.contains(&name.as_str())) {
         Some(name) => Err(format!("there is no engine `{name}`; valid: {}", ENGINES.join(", "))),
@@ -53,16 +101,9 @@ fn engines(args: &[String]) -> Result<Vec<String>, String> {
 }
 
 /// Runs all tests, shows their output as they end, and counts the results.
-fn run_tests(engines: &[String]) -> Result<(Tally, bool), String> {
-    let prepare = |command: &mut Command| {
-        // A choice that is merely left over in the environment would narrow in silence.
-        command.env_remove(VARIABLE);
-        if !engines.is_empty() {
-            command.env(VARIABLE, engines.join(","));
-        }
-    };
+fn run_tests(scope: &Scope) -> Result<(Tally, bool), String> {
     let counted = Mutex::new((Tally::default(), true));
-    let programs = match program::build() {
+    let programs = match program::build(scope.programs()) {
         Ok(programs) => programs,
         // No test has failed, but something has.
         Err(why) => {
@@ -70,12 +111,14 @@ fn run_tests(engines: &[String]) -> Result<(Tally, bool), String> {
             return Ok((Tally::default(), false));
         }
     };
-    program::run_all(programs, prepare, |ran| show(&ran, &counted))?;
-    let mut documented = cargo();
-    documented.args(["test", "--workspace", "--all-features", "--no-fail-fast", "--doc"]);
-    prepare(&mut documented);
-    show(&Ran::of("examples of the documentation", &mut documented)?, &counted);
-    if engines.is_empty() {
+    program::run_all(programs, |command| scope.prepare(command), |ran| show(&ran, &counted))?;
+    if !scope.quick {
+        let mut documented = cargo();
+        documented.args(["test", "--workspace", "--all-features", "--no-fail-fast", "--doc"]);
+        scope.prepare(&mut documented);
+        show(&Ran::of("examples of the documentation", &mut documented)?, &counted);
+    }
+    if scope.engines.is_empty() {
         sim::test()?.iter().for_each(|ran| show(ran, &counted));
     }
     counted.into_inner().map_err(|_| "a lane died".to_owned())
@@ -178,7 +221,7 @@ impl fmt::Display for Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tally, engines, failures, verdict};
+    use super::{Scope, Tally, failures, verdict};
 
     fn tally(lines: &[&str]) -> Tally {
         let mut tally = Tally::default();
@@ -230,14 +273,16 @@ mod tests {
     }
 
     #[test]
-    fn engines_are_checked_against_the_list() {
-        let engines =
-            |args: &[&str]| engines(&args.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
-        assert_eq!(engines(&[]).unwrap(), Vec::<String>::new());
+    fn the_scope_is_checked_against_what_there_is() {
+        let scope =
+            |args: &[&str]| Scope::of(&args.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        let engines = |args: &[&str]| scope(args).map(|it| it.engines);
+        assert_eq!(scope(&[]).unwrap(), Scope::default());
         assert_eq!(engines(&["--engines", "memory,sqlite"]).unwrap(), ["memory", "sqlite"]);
         assert_eq!(engines(&["--engines=redis"]).unwrap(), ["redis"]);
         assert!(engines(&["--engines", "oracle"]).unwrap_err().contains("sqlite"));
         assert!(engines(&["--engines", ""]).is_err());
-        assert!(engines(&["--fast"]).is_err());
+        assert!(scope(&["--quick"]).unwrap().quick);
+        assert!(engines(&["--fast"]).unwrap_err().contains("--quick"));
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leasehold::Locks;
+use leasehold::{Error, ErrorKind, Locks};
 use tokio::time::timeout;
 
 use crate::args::Global;
@@ -33,7 +33,18 @@ pub(crate) fn url(global: &Global) -> Result<String, Failure> {
 
 /// Opens the engine that a URL names.
 pub(crate) async fn open_url(url: &str) -> Result<Locks, Failure> {
-    answer(async { Ok(leasehold::open(url).await?) }).await
+    answer(async { leasehold::open(url).await.map_err(advised) }).await
+}
+
+/// An engine that this command was built without is one flag away.
+fn advised(error: Error) -> Failure {
+    let failure = Failure::from(error.clone());
+    if cfg!(feature = "full") || error.kind() != ErrorKind::Unsupported {
+        return failure;
+    }
+    let advice = "build the command with it, or with all engines: \
+                  cargo run --features full -- .., cargo install .. --features full";
+    Failure::new(failure.code, format!("{error}; {advice}"))
 }
 
 /// What the engine has to say, if it says it in time.

@@ -30,6 +30,7 @@ pub mod check;
 pub mod conformance;
 pub mod contest;
 mod curator;
+mod folder;
 pub mod grant;
 pub mod history;
 pub mod holder;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::{Guard, Profile};
+use leasehold::{Effect, Error, Guard, Profile, Result};
 use tokio::time::{Instant, sleep};
 
-use super::check::{Outcome, ensure};
+use super::check::{Failed, Outcome, ensure};
 use super::recipe::Lockable;
 
 /// How long to wait for what must come. It is a bound, not an expectation.
@@ -25,6 +25,46 @@ pub(crate) fn short(profile: &Profile) -> Duration {
 /// `BRIEF`, unless the engine takes no ttl so brief.
 pub(crate) fn brief(profile: &Profile) -> Duration {
     BRIEF.max(profile.limits.ttl_min)
+}
+
+/// Goes through a check with leases that are as brief as the machine allows: on a
+/// busy one a renewal may come too late, and a longer ttl gives it time. What is
+/// never renewed is lost with any; and whatever else goes wrong is not excused.
+pub(crate) async fn as_brief_as_can_be<F>(
+    profile: &Profile,
+    check: impl Fn(Duration) -> F,
+) -> Outcome
+where
+    F: Future<Output = Outcome>,
+{
+    let mut ttl = brief(profile);
+    let longest = 8 * ttl;
+    loop {
+        match check(ttl).await {
+            Err(why) if ttl < longest && is_loss(&why) => ttl *= 2,
+            ended => return ended,
+        }
+    }
+}
+
+fn is_loss(why: &Failed) -> bool {
+    why.downcast_ref::<Error>().is_some_and(Error::is_lost)
+}
+
+/// How a wait for what others hold ends, with a limit that is long enough for the
+/// engine to answer.
+pub(crate) async fn runs_out<T, F>(lock: impl Fn(Duration) -> F) -> Outcome<Error>
+where
+    F: Future<Output = Result<T>>,
+{
+    let mut limit = BRIEF;
+    loop {
+        let error = lock(limit).await.err().ok_or("two holders")?;
+        if error.effect() == Effect::NotApplied || limit > PATIENCE {
+            return Ok(error);
+        }
+        limit *= 2;
+    }
 }
 
 /// Looks again and again until `probe` says yes.

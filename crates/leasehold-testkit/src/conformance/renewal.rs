@@ -10,7 +10,7 @@ use leasehold::{Clock, Error, ErrorKind, Guard, Loss, Standing};
 use tokio::time::sleep;
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{PATIENCE, eventually, locked, queued};
+use super::patience::{PATIENCE, as_brief_as_can_be, eventually, locked, queued};
 use super::recipe::Recipe;
 use super::store::Store;
 use crate::twist::{Inner, Twist};
@@ -33,55 +33,70 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 async fn a_lease_outlives_many_ttls(store: Store) -> Outcome {
-    let (one, two) = (store.open().await?, store.open().await?);
-    let guard = one.mutex("n").ttl(one.brief()).lock().await?;
-    for _ in 0..6 {
-        sleep(one.brief() / 2).await;
-        guard.check()?;
-        ensure!(two.mutex("n").try_lock().await?.is_none(), "two holders");
-    }
-    Ok(())
+    let (one, two) = (&store.open().await?, &store.open().await?);
+    as_brief_as_can_be(one.profile(), async |ttl| {
+        let guard = one.mutex(format!("n/{ttl:?}")).ttl(ttl).lock().await?;
+        for _ in 0..6 {
+            sleep(ttl / 2).await;
+            guard.check()?;
+            ensure!(two.mutex(guard.name().as_str()).try_lock().await?.is_none(), "two holders");
+        }
+        Ok(())
+    })
+    .await
 }
 
 async fn a_hundred_leases_outlive_many_ttls(store: Store) -> Outcome {
-    let locks = store.open().await?;
-    let mut guards = Vec::new();
-    for at in 0..100 {
-        guards.push(locks.mutex(format!("n/{at}")).ttl(2 * locks.brief()).lock().await?);
-    }
-    sleep(4 * locks.brief()).await;
-    Ok(guards.iter().try_for_each(Guard::check)?)
+    let locks = &store.open().await?;
+    as_brief_as_can_be(locks.profile(), async |ttl| {
+        let mut guards = Vec::new();
+        for at in 0..100 {
+            guards.push(locks.mutex(format!("n/{ttl:?}/{at}")).ttl(2 * ttl).lock().await?);
+        }
+        sleep(4 * ttl).await;
+        Ok(guards.iter().try_for_each(Guard::check)?)
+    })
+    .await
 }
 
 async fn a_place_in_the_queue_outlives_many_ttls(store: Store) -> Outcome {
-    let (one, two) = (store.open().await?, store.open().await?);
-    let guard = one.mutex("n").lock().await?;
-    let mutex = two.mutex("n").ttl(two.brief());
-    let waiter = tokio::spawn(mutex.lock().into_future());
-    queued(&mutex, 1).await?;
-    sleep(3 * two.brief()).await;
-    let place = mutex.status().await?.waiters.pop().ok_or("its place is gone")?;
-    // Not every store knows since when.
-    let kept = place.waiting_for.is_none_or(|it| it >= 3 * two.brief());
-    ensure!(kept, "it had to queue again: {place:?}");
-    guard.release().await?;
-    Ok(waiter.await??.check()?)
+    let (one, two) = (&store.open().await?, &store.open().await?);
+    as_brief_as_can_be(one.profile(), async |ttl| {
+        let guard = one.mutex(format!("n/{ttl:?}")).lock().await?;
+        let mutex = two.mutex(guard.name().as_str()).ttl(ttl);
+        let waiter = tokio::spawn(mutex.lock().into_future());
+        queued(&mutex, 1).await?;
+        sleep(3 * ttl).await;
+        let lost = || Error::new(ErrorKind::Lost, "its place");
+        let place = mutex.status().await?.waiters.pop().ok_or_else(lost)?;
+        // Not every store knows since when.
+        if place.waiting_for.is_some_and(|it| it < 3 * ttl) {
+            return Err(lost().into());
+        }
+        guard.release().await?;
+        Ok(waiter.await??.check()?)
+    })
+    .await
 }
 
 async fn blocked_workers_lose_nothing(store: Store) -> Outcome {
-    let (one, two) = (store.open().await?, store.open().await?);
-    let held = tokio::task::spawn_blocking(move || -> Outcome<Guard> {
-        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-        runtime.block_on(async {
-            let guard = one.mutex("n").ttl(one.brief()).lock().await?;
-            std::thread::sleep(3 * one.brief());
-            Ok(guard)
-        })
-    });
-    let guard = held.await??;
-    guard.check()?;
-    ensure!(two.mutex("n").try_lock().await?.is_none(), "two holders");
-    Ok(())
+    let two = &store.open().await?;
+    as_brief_as_can_be(two.profile(), async |ttl| {
+        let one = store.open().await?;
+        let held = tokio::task::spawn_blocking(move || -> Outcome<Guard> {
+            let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+            runtime.block_on(async {
+                let guard = one.mutex(format!("n/{ttl:?}")).ttl(ttl).lock().await?;
+                std::thread::sleep(3 * ttl);
+                Ok(guard)
+            })
+        });
+        let guard = held.await??;
+        guard.check()?;
+        ensure!(two.mutex(guard.name().as_str()).try_lock().await?.is_none(), "two holders");
+        Ok(())
+    })
+    .await
 }
 
 async fn no_deadline_is_later_than_a_ttl_from_now(store: Store) -> Outcome {

@@ -1,9 +1,8 @@
 //! Servers that many stores share, each in a database or with keys of its own.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::server::{Ensemble, Fleet, Plan, Server, ServerError, ask, tell};
@@ -54,35 +53,35 @@ impl Started {
     }
 }
 
-static SERVERS: Mutex<Option<HashMap<Kind, Started>>> = Mutex::new(None);
+/// A server that is started by the first who wants it; others wait for it, and
+/// nobody for another one.
+type Slot = Arc<Mutex<Option<Started>>>;
 
-/// The URL of the server of this kind, which is started if there is none.
+static SERVERS: Mutex<Option<HashMap<Kind, Slot>>> = Mutex::new(None);
+
+/// The URL of the server of this kind.
 pub(super) fn url(kind: Kind) -> Result<String, ServerError> {
-    let mut servers = servers();
-    if kind == Kind::Pgbouncer {
-        start_behind(servers.get_or_insert_default())?;
+    look_at(kind, Started::url)
+}
+
+/// Looks at the server of this kind, which is started if there is none.
+fn look_at<T>(kind: Kind, look: impl FnOnce(&Started) -> T) -> Result<T, ServerError> {
+    let slot = Arc::clone(servers().get_or_insert_default().entry(kind).or_default());
+    let mut slot = locked(&slot);
+    match &mut *slot {
+        Some(started) => Ok(look(started)),
+        none => Ok(look(none.insert(start(kind)?))),
     }
-    let started = match servers.get_or_insert_default().entry(kind) {
-        Entry::Occupied(there) => there.into_mut(),
-        Entry::Vacant(room) => room.insert(start(kind)?),
-    };
-    Ok(started.url())
 }
 
 /// A pooler, and the PostgreSQL that it stands before.
-fn start_behind(servers: &mut HashMap<Kind, Started>) -> Result<(), ServerError> {
-    if servers.contains_key(&Kind::Pgbouncer) {
-        return Ok(());
-    }
-    let behind = match servers.entry(Kind::Postgres) {
-        Entry::Occupied(there) => there.into_mut(),
-        Entry::Vacant(room) => room.insert(start(Kind::Postgres)?),
-    };
-    let Started::Server(behind) = behind else { return Ok(()) };
+fn start_pooler() -> Result<Started, ServerError> {
+    let port = look_at(Kind::Postgres, |behind| match behind {
+        Started::Server(behind) => behind.port(),
+        Started::Fleet(_) | Started::Ensemble(_) => 0,
+    })?;
     let lines = ["max_client_conn = 2000", "default_pool_size = 40"];
-    let pooler = Server::start(Plan::pgbouncer(behind.port()).args(lines))?;
-    servers.insert(Kind::Pgbouncer, Started::Server(pooler));
-    Ok(())
+    Server::start(Plan::pgbouncer(port).args(lines)).map(Started::Server)
 }
 
 fn start(kind: Kind) -> Result<Started, ServerError> {
@@ -93,7 +92,8 @@ fn start(kind: Kind) -> Result<Started, ServerError> {
         Kind::Tls => server(Plan::redis_tls().password("pw")),
         Kind::Sentinels => calm(Fleet::watched(1)?),
         Kind::Cluster => calm(Fleet::cluster()?),
-        Kind::Postgres | Kind::Pgbouncer => {
+        Kind::Pgbouncer => start_pooler(),
+        Kind::Postgres => {
             // As a careful operator has it: it is examined, too.
             server(Plan::postgres().args(["-c", "max_connections=800", "-c", "fsync=on"]))
         }
@@ -134,16 +134,18 @@ pub(super) fn number() -> u32 {
 /// Ends the shared servers, all at the same time; the last thing a test binary
 /// does.
 pub fn end_servers() {
-    let started = servers().take().unwrap_or_default();
+    let mut started = servers().take().unwrap_or_default();
     // The pooler first: it stands before another.
-    let (first, rest): (Vec<_>, Vec<_>) =
-        started.into_iter().partition(|(kind, _)| *kind == Kind::Pgbouncer);
-    drop(first);
+    drop(started.remove(&Kind::Pgbouncer));
     thread::scope(|scope| {
-        rest.into_iter().for_each(|started| drop(scope.spawn(move || drop(started))));
+        started.into_values().for_each(|slot| drop(scope.spawn(move || locked(&slot).take())));
     });
 }
 
-fn servers() -> MutexGuard<'static, Option<HashMap<Kind, Started>>> {
-    SERVERS.lock().unwrap_or_else(PoisonError::into_inner)
+fn servers() -> MutexGuard<'static, Option<HashMap<Kind, Slot>>> {
+    locked(&SERVERS)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::check::Outcome;
 use super::recipe::{Client, DRAINER, PERMITS, Recipe};
 use super::shared;
+use crate::folder::quick_folder;
 use crate::twist::{Plain, Twist, Twisted};
 
 /// A store that nobody else uses, and a folder beside it for scratch files.
@@ -30,13 +31,6 @@ enum Way {
     Url(String),
     /// By sharing this engine, within the process.
     Engine(Arc<dyn Engine>),
-}
-
-/// A folder in memory, where the system has one. Thousands of checks with files
-/// of their own, side by side, wait for a slow disk longer than for each other;
-/// that files survive a power cut is not what they ask.
-fn quick_folder() -> std::io::Result<TempDir> {
-    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new())
 }
 
 impl Store {
@@ -182,7 +176,7 @@ impl Store {
     fn named(kind: shared::Kind, prefix: &str) -> Outcome<Self> {
         let url = shared::url(kind)?;
         let sign = if url.contains('?') { '&' } else { '?' };
-        let way = Way::Url(format!("{url}{sign}prefix={prefix}"));
+        let way = Way::Url(format!("{url}{sign}timeout=20s&prefix={prefix}"));
         Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
     }
 

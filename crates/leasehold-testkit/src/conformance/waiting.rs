@@ -8,7 +8,7 @@ use leasehold::{ErrorKind, Guard, Profile, Result};
 use tokio::task::JoinHandle;
 
 use super::check::{Check, Outcome, check, ensure};
-use super::patience::{BRIEF, HOUR, PATIENCE, SHORT, idle, locked, queued};
+use super::patience::{HOUR, PATIENCE, SHORT, idle, locked, queued, runs_out};
 use super::recipe::{Client, Lockable, Recipe};
 use super::store::Store;
 use crate::twist::Requests;
@@ -75,8 +75,7 @@ async fn a_waiter_is_woken_by_the_release(store: Store) -> Outcome {
 async fn a_wait_limit_ends_the_wait_and_names_the_holder(store: Store) -> Outcome {
     let (one, two) = (store.open().await?, store.open().await?);
     let guard = one.mutex("n").label("alice").lock().await?;
-    // Long enough for a first answer on a busy machine, which is what names her.
-    let error = two.mutex("n").lock().within(4 * BRIEF).await.err().ok_or("two holders")?;
+    let error = runs_out(|limit| two.mutex("n").lock().within(limit).into_future()).await?;
     names_alice(&error, &guard)?;
     queued(&one.mutex("n"), 0).await
 }

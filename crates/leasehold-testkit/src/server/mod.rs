@@ -43,6 +43,8 @@ use member::Member;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::folder::quick_folder;
+
 /// How long a server may take to answer. Generous: a busy two-core machine is
 /// slow, and a server that answers sooner ends the wait.
 const READY: Duration = Duration::from_secs(60);
@@ -148,7 +150,7 @@ impl Server {
     /// When its binary is missing (names the package) or it does not get ready
     /// (shows the end of its log).
     pub fn start(plan: Plan) -> Result<Self, ServerError> {
-        let folder = tempfile::Builder::new().prefix("leasehold-").tempdir()?;
+        let folder = quick_folder()?;
         let mut server = Self { plan, folder, ports: Vec::new(), child: None };
         server.plan.prepare(server.folder.path())?;
         server.launch(true)?;
@@ -158,7 +160,7 @@ impl Server {
 
     /// A member of an ensemble, which does not run yet.
     fn member(plan: Plan, member: Member) -> Result<Self, ServerError> {
-        let folder = tempfile::Builder::new().prefix("leasehold-").tempdir()?;
+        let folder = quick_folder()?;
         let ports = member.ports[member.at].clone();
         let plan = plan.member(member);
         plan.prepare(folder.path())?;
