@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, where, and what to do about it.
 ///
-/// Cheap to clone, and opaque: look at [`Error::kind`], [`Error::outcome`] or
+/// Cheap to clone, and opaque: look at [`Error::kind`], [`Error::effect`] or
 /// one of the predicates. No secret ever appears in its text.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
