@@ -98,8 +98,7 @@ impl Notifier {
 
     fn send(&mut self, to: ClientId, line: &[u8]) -> bool {
         let Some(socket) = self.0.get(&to) else { return false };
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let whole = net::send(socket, line, flags).is_ok_and(|sent| sent == line.len());
+        let whole = net::send(socket, line, SENDING).is_ok_and(|sent| sent == line.len());
         if !whole {
             self.0.remove(&to);
         }
@@ -116,6 +115,13 @@ impl Notifier {
         connected
     }
 }
+
+/// Without waiting, and without a signal if nobody is there.
+#[cfg(target_os = "linux")]
+const SENDING: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+/// Elsewhere the standard library has asked for no signal when it connected.
+#[cfg(not(target_os = "linux"))]
+const SENDING: SendFlags = SendFlags::DONTWAIT;
 
 /// Connects without waiting: a stopped client with a full backlog must not
 /// stop the others.
