@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::ConsensusClient;
+use super::client::ConsensusClient;
 use super::ensemble::{
     Ensemble, Entered, Joined, Newcomer, Queue, QueueEntry, QueuePart, StoredValue,
 };

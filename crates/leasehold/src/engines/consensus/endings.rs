@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::client::ConsensusClient;
 use super::ensemble::{Ensemble, If, Queue, QueueEntry, QueuePart, TxnStep, ValueLife};
 use super::leases::OwnLease;
-use super::{ConsensusClient, records};
+use super::records;
 use crate::claim::{Ending, LeaseId, Mode, Released, Store, Ticket};
 use crate::error::Result;
 

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ConsensusClient;
 use super::claims::{ATTEMPTS, removed};
+use super::client::ConsensusClient;
 use super::ensemble::{Ensemble, Queue, QueueEntry, QueuePart};
 use super::leases::{LeaseStage, OwnLease};
 use super::queue::{QueueStanding, fits, other_count, standing, weight};

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ConsensusClient;
+use super::client::ConsensusClient;
 use super::ensemble::{Ensemble, If, Queue, QueuePart, StoredValue, ValueLife, ValueNews};
 use super::leases::{OwnLease, Task};
 use super::queue::holders;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ConsensusClient;
+use super::client::ConsensusClient;
 use super::ensemble::{Ensemble, Queue, QueueEntry, QueuePart, TxnStep};
 use super::mark::{EntryMark, REVOKE};
 use super::metadata::Metadata;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::ConsensusClient;
 use super::claims::fence;
+use super::client::ConsensusClient;
 use super::ensemble::{Ensemble, Queue, QueuePart};
 use super::leases::{LeaseStage, OwnLease};
 use super::permits::are_in;

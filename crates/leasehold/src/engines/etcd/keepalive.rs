@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::leases::LiveLeases;
-use super::link::{Inbound, Link};
+use super::link::{Inbound, Link, backoff};
+use super::live_leases::LiveLeases;
 use super::proto::{LeaseKeepAliveRequest, LeaseKeepAliveResponse};
 use crate::claim::RENEW_FRACTION;
 use crate::clock::Moment;
@@ -54,7 +54,7 @@ impl Keepalive {
         orders: mpsc::UnboundedReceiver<KeepaliveOrder>,
     ) -> Self {
         let (link, live) = (Arc::clone(link), Arc::clone(live));
-        Self { link, live, orders, due: HashMap::new(), backoff: super::backoff() }
+        Self { link, live, orders, due: HashMap::new(), backoff: backoff() }
     }
 
     pub(super) async fn beat(mut self) {

@@ -12,6 +12,7 @@ mod keys;
 mod leases;
 mod link;
 mod listing;
+mod live_leases;
 mod queues;
 mod tombstones;
 // Generated: `cargo xtask proto`.
@@ -46,7 +47,6 @@ use crate::clock::{Clock, Moment};
 use crate::engine::Engine;
 use crate::engine::profile::{Profile, Survives};
 use crate::engines::consensus::{self, QueuePart};
-use crate::engines::kit::backoff::Backoff;
 use crate::error::Result;
 use crate::home::Handle;
 use crate::url::Url;
@@ -128,9 +128,4 @@ impl fmt::Debug for Etcd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Etcd").field(&self.profile.endpoint).finish()
     }
-}
-
-/// The pauses before a stream is opened again: short beside the shortest ttl.
-const fn backoff() -> Backoff {
-    Backoff::new(Duration::from_millis(20), Duration::from_millis(500))
 }

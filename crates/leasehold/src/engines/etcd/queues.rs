@@ -150,7 +150,9 @@ impl Etcd {
         let by = self.link.deadline();
         let place = self.place(line)?;
         let all = RangeRequest { keys_only: true, ..txn::below(&place.prefix, 0) };
-        let found = self.bury(&self.keys.tombstone(place.part, id), read(all), by).await?;
+        let tombstone = self.keys.tombstone(place.part, id);
+        let ways = (&*self.link, &self.leases);
+        let found = self.tombstones.bury(ways, &tombstone, read(all), by).await?;
         let mine = txn::found(found).flat_map(|range| range.kvs);
         let mine = mine.filter(|key| keys::is_of(&key.key, id));
         let gone = mine.filter_map(|key| Some(txn::delete(str::from_utf8(&key.key).ok()?)));

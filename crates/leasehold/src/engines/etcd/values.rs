@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::Etcd;
 use super::leases::seconds;
-use super::link::CallFault;
+use super::link::{CallFault, backoff};
 use super::proto::event::EventType;
 use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::txn;
@@ -172,7 +172,7 @@ impl Follower {
         mut watch: Watch,
         tell: &mpsc::UnboundedSender<ValueNews>,
     ) {
-        let mut backoff = super::backoff();
+        let mut backoff = backoff();
         loop {
             while let Some(event) = watch.next().await {
                 backoff.reset();

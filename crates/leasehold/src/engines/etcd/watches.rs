@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tonic::Status;
 
-use super::link::{Inbound, Link};
+use super::link::{Inbound, Link, backoff};
 use super::proto::watch_request::RequestUnion;
 use super::proto::{Event, WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchResponse};
 use crate::engines::kit::backoff::Backoff;
@@ -41,7 +41,7 @@ impl Watches {
             link: Arc::clone(link),
             orders: inbox,
             watches: HashMap::new(),
-            backoff: super::backoff(),
+            backoff: backoff(),
         };
         let stream = home.spawn(stream.run()).abort_handle();
         Self { orders, next: AtomicI64::new(1), stream }

@@ -9,7 +9,9 @@
 mod address;
 mod ballot;
 mod bid;
+mod client;
 mod debts;
+mod fate;
 mod leases;
 mod member;
 mod node;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use self::address::Settings;
 use self::bid::Rounds;
+use self::client::QuorumClient;
 use self::leases::QuorumLeases;
 use self::node::Trust;
 use self::nodes::Nodes;
@@ -50,27 +53,8 @@ const SPLIT: u64 = 20;
 
 #[derive(Debug)]
 pub(super) struct Quorum {
-    inner: Arc<Inner>,
+    inner: Arc<QuorumClient>,
     profile: Profile,
-}
-
-/// What verbs share.
-#[derive(Debug)]
-struct Inner {
-    table: Arc<Nodes>,
-    rounds: Rounds,
-    leases: QuorumLeases,
-    /// How long a waiter pauses at most.
-    pause: Duration,
-    profile: Profile,
-}
-
-impl Inner {
-    /// No lease runs longer than nodes may be trusted to remember it, whatever
-    /// is asked for.
-    fn within(&self, ttl: Duration) -> Duration {
-        ttl.min(self.profile.limits.ttl_max)
-    }
 }
 
 /// Opens the nodes that a URL names; a minority may be away.
@@ -95,7 +79,7 @@ async fn slot(settings: Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
     let trusts = fill(&table).await?;
     let profile = promise(&table, &trusts, settings.quarantine);
     let (rounds, leases, pause) = (Rounds::default(), QuorumLeases::default(), settings.poll);
-    let inner = Arc::new(Inner { table, rounds, leases, pause, profile: profile.clone() });
+    let inner = Arc::new(QuorumClient { table, rounds, leases, pause, profile: profile.clone() });
     Ok(Arc::new(Quorum { inner, profile }))
 }
 
@@ -168,7 +152,7 @@ fn promise(table: &Nodes, trusts: &[Trust], quarantine: Duration) -> Profile {
     profile
 }
 
-async fn acquire(inner: Arc<Inner>, mut claim: Claim) -> Result<Verdict> {
+async fn acquire(inner: Arc<QuorumClient>, mut claim: Claim) -> Result<Verdict> {
     claim.ttl = inner.within(claim.ttl);
     if let Some(verdict) = repeated(&inner, &claim).await? {
         return Ok(verdict);
@@ -191,7 +175,7 @@ async fn acquire(inner: Arc<Inner>, mut claim: Claim) -> Result<Verdict> {
 
 /// A claim that was granted before has its fence already. What most nodes have
 /// lost since is removed from the others, and asked for anew.
-async fn repeated(inner: &Arc<Inner>, claim: &Claim) -> Result<Option<Verdict>> {
+async fn repeated(inner: &Arc<QuorumClient>, claim: &Claim) -> Result<Option<Verdict>> {
     let Some((held, fence)) = inner.leases.recall(claim.ticket.id) else { return Ok(None) };
     let sent_at = inner.table.clock.now();
     if let Some(kept) = upkeep::confirm(inner, &Refresh::new(held.ticket, claim.ttl)).await? {
@@ -203,7 +187,7 @@ async fn repeated(inner: &Arc<Inner>, claim: &Claim) -> Result<Option<Verdict>> 
 
 /// Look again after a random pause, so that those who split the votes do not
 /// meet again.
-fn busy(inner: &Inner, mut busy: Busy, split: bool) -> Verdict {
+fn busy(inner: &QuorumClient, mut busy: Busy, split: bool) -> Verdict {
     let most = u64::try_from(inner.pause.as_millis()).unwrap_or(u64::MAX).max(4);
     let pause =
         if split { fastrand::u64(1..=SPLIT.min(most)) } else { fastrand::u64(most / 4..=most) };

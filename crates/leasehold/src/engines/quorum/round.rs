@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use super::Inner;
 use super::ballot::{Decision, Vote, decide, kept};
+use super::client::QuorumClient;
+use super::fate::Fate;
 use super::node::{LockAnswer, Number};
 use super::node_slot::NodeSlot;
 use super::nodes::Nodes;
@@ -15,24 +16,6 @@ use crate::claim::{Claim, Holder};
 use crate::clock::{Moment, wall_micros};
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::home::Handle;
-
-/// What becomes of the claim, as each node's task has to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Not decided yet.
-    Open,
-    /// To be granted with this fence, once these nodes have raised their
-    /// numbers: a bit for each.
-    Raise { fence: u64, nodes: u64 },
-    /// Granted. A node that answers late keeps the lease and its number is
-    /// raised, so that the lease stands on more nodes than it has to.
-    Granted(u64),
-    /// Given up: whatever a node has of it is removed.
-    GivenUp,
-    /// Granted, and ended since. Who ended it asks the nodes himself, but
-    /// cannot reach what was still under way.
-    Ended,
-}
 
 /// What a task says.
 enum Told {
@@ -61,7 +44,7 @@ pub(super) enum RoundOutcome {
 }
 
 pub(super) struct Round {
-    inner: Arc<Inner>,
+    inner: Arc<QuorumClient>,
     ttl: Duration,
     until: Moment,
     sent_at: Moment,
@@ -80,7 +63,7 @@ pub(super) struct Round {
 
 impl Round {
     /// Sends the claim of a bid to every node.
-    pub(super) fn open(inner: &Arc<Inner>, claim: &Claim) -> Self {
+    pub(super) fn open(inner: &Arc<QuorumClient>, claim: &Claim) -> Self {
         let (sender, told) = unbounded_channel();
         let table = &inner.table;
         let sent_at = table.clock.now();

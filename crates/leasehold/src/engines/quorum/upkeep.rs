@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
 use super::ballot::{VoteTally, kept};
 use super::bid::all_of;
+use super::client::QuorumClient;
 use super::node::{Kept, LockAnswer, Node};
 use super::node_slot::NodeSlot;
 use super::nodes::Answers;
@@ -18,7 +18,7 @@ use crate::home::Handle;
 
 /// Keeps tickets alive where they are, and takes them to where they are not.
 /// What this client does not hold is gone: nothing here waits in a queue.
-pub(super) async fn renew(inner: Arc<Inner>, tickets: Vec<Refresh>) -> Vec<Renewal> {
+pub(super) async fn renew(inner: Arc<QuorumClient>, tickets: Vec<Refresh>) -> Vec<Renewal> {
     let asked: Vec<Option<Due>> = tickets.into_iter().map(|it| Due::of(&inner, it)).collect();
     let is_held: Vec<bool> = asked.iter().map(Option::is_some).collect();
     let dues: Vec<Due> = asked.into_iter().flatten().collect();
@@ -27,7 +27,7 @@ pub(super) async fn renew(inner: Arc<Inner>, tickets: Vec<Refresh>) -> Vec<Renew
     is_held.into_iter().map(answer).map(|it| it.unwrap_or(Renewal::Gone)).collect()
 }
 
-async fn renew_held(inner: Arc<Inner>, dues: Vec<Due>) -> Vec<Renewal> {
+async fn renew_held(inner: Arc<QuorumClient>, dues: Vec<Due>) -> Vec<Renewal> {
     let Some(patience) = dues.iter().map(|due| due.patience).min() else { return Vec::new() };
     let mut count = RenewalCount::new(&inner, dues);
     let asked: Vec<Refresh> = count.dues.iter().map(|due| due.refresh.clone()).collect();
@@ -69,7 +69,7 @@ struct Due {
 }
 
 impl Due {
-    fn of(inner: &Inner, refresh: Refresh) -> Option<Self> {
+    fn of(inner: &QuorumClient, refresh: Refresh) -> Option<Self> {
         let (claim, _) = inner.leases.recall(refresh.ticket.id)?;
         let ttl = inner.within(refresh.ttl);
         Some(Self {
@@ -82,7 +82,7 @@ impl Due {
 
 /// What the nodes have said of each lease so far.
 struct RenewalCount {
-    inner: Arc<Inner>,
+    inner: Arc<QuorumClient>,
     dues: Vec<Due>,
     sent_at: Moment,
     tallies: Vec<VoteTally>,
@@ -96,7 +96,7 @@ struct RenewalCount {
 }
 
 impl RenewalCount {
-    fn new(inner: &Arc<Inner>, dues: Vec<Due>) -> Self {
+    fn new(inner: &Arc<QuorumClient>, dues: Vec<Due>) -> Self {
         Self {
             inner: Arc::clone(inner),
             sent_at: inner.table.clock.now(),
@@ -242,12 +242,12 @@ impl Poll {
         self.tally.yes + self.tally.no
     }
 
-    fn too_few(&self, inner: &Inner) -> Error {
+    fn too_few(&self, inner: &QuorumClient) -> Error {
         inner.table.too_few(self.answered(), self.heard, &self.errors)
     }
 
     /// How long a majority keeps the lease; `None` if a majority has it not.
-    fn kept(&self, inner: &Inner) -> Result<Kept> {
+    fn kept(&self, inner: &QuorumClient) -> Result<Kept> {
         match self.tally.verdict(inner.table.size()) {
             Some(true) => Ok(kept(&self.kept, inner.table.majority()).map(|it| inner.within(it))),
             Some(false) => Ok(None),
@@ -258,7 +258,7 @@ impl Poll {
 
 /// Puts a question to every node, until a majority agrees.
 async fn poll(
-    inner: &Arc<Inner>,
+    inner: &Arc<QuorumClient>,
     ttl: Duration,
     question: impl Fn(Arc<dyn Node>) -> BoxFuture<Result<Kept>>,
 ) -> Poll {
@@ -266,11 +266,11 @@ async fn poll(
 }
 
 /// Until when answers about a lease of this ttl count.
-fn until(inner: &Inner, ttl: Duration) -> Moment {
+fn until(inner: &QuorumClient, ttl: Duration) -> Moment {
     inner.table.clock.now().after(inner.table.patience(ttl))
 }
 
-async fn count(inner: &Inner, mut answers: Answers<Kept>) -> Poll {
+async fn count(inner: &QuorumClient, mut answers: Answers<Kept>) -> Poll {
     let mut poll = Poll::default();
     while poll.tally.verdict(inner.table.size()).is_none()
         && let Some((node, answer)) = answers.next().await
@@ -282,7 +282,7 @@ async fn count(inner: &Inner, mut answers: Answers<Kept>) -> Poll {
 
 /// How long a majority still keeps a bid, which is kept alive there; `None` if
 /// a majority has lost it.
-pub(super) async fn confirm(inner: &Arc<Inner>, refresh: &Refresh) -> Result<Kept> {
+pub(super) async fn confirm(inner: &Arc<QuorumClient>, refresh: &Refresh) -> Result<Kept> {
     let question = |node: Arc<dyn Node>| -> BoxFuture<Result<Kept>> {
         let extended = node.extend(vec![refresh.clone()]);
         Box::pin(async move {
@@ -294,13 +294,13 @@ pub(super) async fn confirm(inner: &Arc<Inner>, refresh: &Refresh) -> Result<Kep
 }
 
 /// Until a holder has been told what was answered just before.
-async fn told(inner: &Inner, patience: Duration) {
+async fn told(inner: &QuorumClient, patience: Duration) {
     inner.table.clock.sleep_until(inner.table.clock.now().after(patience)).await;
 }
 
 /// Ends what most nodes have lost and nobody believes in, and removes it from the
 /// others.
-pub(super) async fn let_go(inner: &Arc<Inner>, id: LeaseId) {
+pub(super) async fn let_go(inner: &Arc<QuorumClient>, id: LeaseId) {
     if let Some(claim) = inner.leases.end(id) {
         // It was nobody's lease any more; what stays ends with its ttl.
         let _ = remove(inner, claim.ticket, claim.ttl).await;
@@ -308,7 +308,7 @@ pub(super) async fn let_go(inner: &Arc<Inner>, id: LeaseId) {
 }
 
 /// The same for one whose holder still has to be told.
-fn let_go_later(inner: Arc<Inner>, id: LeaseId, ttl: Duration) {
+fn let_go_later(inner: Arc<QuorumClient>, id: LeaseId, ttl: Duration) {
     Handle::current().spawn(async move {
         told(&inner, inner.table.patience(ttl)).await;
         let_go(&inner, id).await;
@@ -317,7 +317,7 @@ fn let_go_later(inner: Arc<Inner>, id: LeaseId, ttl: Duration) {
 
 /// Removes a lease from all nodes, with what any of its rounds has left. Those
 /// that are slow get the request too.
-pub(super) async fn release(inner: Arc<Inner>, ticket: Ticket) -> Result<Released> {
+pub(super) async fn release(inner: Arc<QuorumClient>, ticket: Ticket) -> Result<Released> {
     let (bid, ttl) = match inner.leases.end(ticket.id) {
         Some(claim) => (claim.ticket.in_mode(ticket.mode), claim.ttl),
         None => (all_of(&ticket), Duration::MAX),
@@ -326,7 +326,11 @@ pub(super) async fn release(inner: Arc<Inner>, ticket: Ticket) -> Result<Release
 }
 
 /// Removes a bid from all nodes.
-pub(super) async fn remove(inner: &Arc<Inner>, bid: Ticket, ttl: Duration) -> Result<Released> {
+pub(super) async fn remove(
+    inner: &Arc<QuorumClient>,
+    bid: Ticket,
+    ttl: Duration,
+) -> Result<Released> {
     let question = |slot: Arc<NodeSlot>| -> BoxFuture<Result<Kept>> {
         let (bid, clock) = (bid.clone(), inner.table.clock.clone());
         Box::pin(async move { Ok(slot.let_go(bid, &clock).await?.then_some(Duration::ZERO)) })
@@ -342,7 +346,7 @@ pub(super) async fn remove(inner: &Arc<Inner>, bid: Ticket, ttl: Duration) -> Re
 }
 
 /// Turns a writer into a reader.
-pub(super) async fn convert(inner: Arc<Inner>, ticket: Ticket, to: Mode) -> Result<Renewal> {
+pub(super) async fn convert(inner: Arc<QuorumClient>, ticket: Ticket, to: Mode) -> Result<Renewal> {
     ticket.mode.check_conversion(to)?;
     let Some((claim, _)) = inner.leases.recall(ticket.id) else { return Ok(Renewal::Gone) };
     let (sent_at, ttl) = (inner.table.clock.now(), claim.ttl);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
 use super::bid::family;
+use super::client::QuorumClient;
 use super::node::NodeMark;
 use crate::claim::{LeaseId, Ticket};
 use crate::engine::{
@@ -32,7 +32,7 @@ impl Sighting {
     }
 }
 
-pub(super) async fn inspect(inner: Arc<Inner>, selector: Selector) -> Result<Listing> {
+pub(super) async fn inspect(inner: Arc<QuorumClient>, selector: Selector) -> Result<Listing> {
     let Selector::Name(name) = selector else {
         let text = "the nodes have no index of their names; ask for one name";
         return Err(Error::new(ErrorKind::Unsupported, text));
@@ -48,7 +48,7 @@ pub(super) async fn inspect(inner: Arc<Inner>, selector: Selector) -> Result<Lis
 }
 
 /// Every lease that some node has.
-async fn sightings(inner: &Arc<Inner>, name: &Name) -> Result<BTreeMap<LeaseId, Sighting>> {
+async fn sightings(inner: &Arc<QuorumClient>, name: &Name) -> Result<BTreeMap<LeaseId, Sighting>> {
     let until = inner.table.clock.now().after(PATIENCE);
     let mut answers = inner.table.ask(|node| node.look(name.clone()), until);
     let (mut seen, mut errors, mut answered) = (BTreeMap::new(), Vec::new(), 0);
@@ -76,7 +76,7 @@ fn note(seen: &mut BTreeMap<LeaseId, Sighting>, mark: NodeMark) {
 }
 
 /// Takes leases away from all nodes.
-pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evicted> {
+pub(super) async fn evict(inner: Arc<QuorumClient>, eviction: Eviction) -> Result<Evicted> {
     let majority = inner.table.majority();
     let mut leases: Vec<Held> = Vec::new();
     for (id, seen) in sightings(&inner, &eviction.name).await? {
@@ -97,7 +97,7 @@ pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evict
 
 /// The id is that of a bid; who holds it here knows it by its ticket.
 async fn remove(
-    inner: &Arc<Inner>,
+    inner: &Arc<QuorumClient>,
     eviction: &Eviction,
     id: LeaseId,
     mark: &NodeMark,
@@ -112,7 +112,7 @@ async fn remove(
     Ok(())
 }
 
-pub(super) async fn examine(inner: Arc<Inner>) -> Result<Vec<Finding>> {
+pub(super) async fn examine(inner: Arc<QuorumClient>) -> Result<Vec<Finding>> {
     let until = inner.table.clock.now().after(PATIENCE);
     let mut answers = inner.table.ask(|node| node.examine(), until);
     let mut findings = Vec::new();
@@ -133,7 +133,7 @@ fn at(endpoint: &str, finding: Finding) -> Finding {
     Finding::new(finding.severity, format!("{endpoint}: {}", finding.message), finding.advice)
 }
 
-fn away(inner: &Inner, node: usize, left: usize) -> Finding {
+fn away(inner: &QuorumClient, node: usize, left: usize) -> Finding {
     let (size, majority) = (inner.table.size(), inner.table.majority());
     let severity = if left < majority { Severity::Danger } else { Severity::Warning };
     Finding::new(

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use super::client::{ZkClient, ask_on, data, only};
 use super::connection::Connection;
 use super::fault;
-use super::layout::unescape;
+use super::paths::unescape;
 use super::stored::Stored;
 use super::watches::Heard;
 use super::wire::{Request, WatchNotice, What};

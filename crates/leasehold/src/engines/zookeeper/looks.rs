@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::client::{ZkClient, ask_on, children, data, known, only};
 use super::connection::Connection;
-use super::layout::{downgraded, unescape};
+use super::layout::downgraded;
+use super::paths::unescape;
 use super::queues::version;
 use super::wire::{Request, What};
 use crate::engines::consensus::{KeyChange, Look, Metadata, Queue, Watched, WatchedQueue};

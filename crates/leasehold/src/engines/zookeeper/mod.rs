@@ -17,6 +17,7 @@ mod layout;
 mod leader_clock;
 mod liveness;
 mod looks;
+mod paths;
 mod queues;
 mod session_link;
 mod sessions;

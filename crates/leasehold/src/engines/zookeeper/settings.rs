@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::paths::is_path;
 use super::wire::Acl;
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
@@ -120,7 +121,7 @@ fn root(options: &Options) -> Result<String> {
 
 /// A path as ZooKeeper takes it: no empty segment, no dots alone.
 fn path(what: &str, text: &str) -> Result<String> {
-    if super::layout::is_path(text) {
+    if is_path(text) {
         return Ok(text.to_owned());
     }
     Err(Error::invalid(format!("{what} takes a path such as /apps/locks")))

@@ -22,6 +22,7 @@ use self::pass::Pass;
 pub(super) use self::state::LinkState;
 use super::settings::Settings;
 use crate::clock::{Clock, Moment};
+use crate::engines::kit::backoff::Backoff;
 use crate::error::Result;
 
 /// The way to the servers.
@@ -57,6 +58,11 @@ pub(super) struct Way {
 pub(super) struct Inbound<A> {
     pub(super) answers: Streaming<A>,
     pub(super) way: Way,
+}
+
+/// The pauses before a stream is opened again: short beside the shortest ttl.
+pub(super) const fn backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(20), Duration::from_millis(500))
 }
 
 impl Link {

@@ -10,13 +10,14 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use super::super::address::Address;
+use super::fault;
 use super::line::Line;
 use super::listener::{ChannelKind, Listener};
-use super::routes::{Redirect, command_line};
+use super::push::Push;
+use super::redirect::Redirect;
 use super::slots::{COUNT, Slots, slot};
 use super::ways::Way;
 use super::wire::{ConnectionTerms, Wire};
-use super::{Push, fault};
 use crate::engines::kit::health::{Health, Report};
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -206,7 +207,7 @@ impl ClusterShared {
                     survey.notify_one();
                 }
             };
-            command_line(Way::Fixed(address.clone()), &self.terms, Box::new(tell))
+            Way::Fixed(address.clone()).command_line(&self.terms, Box::new(tell))
         };
         self.state().lines.entry(address.clone()).or_insert_with(start).clone()
     }

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::fault;
 use super::line::Line;
+use super::push::Push;
 use super::ways::Way;
 use super::wire::{ConnectionTerms, Ear, Wire};
-use super::{Push, fault};
 use crate::error::{ErrorKind, Result};
 
 /// Whether channels belong to slots.

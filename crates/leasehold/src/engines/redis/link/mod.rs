@@ -5,6 +5,10 @@ mod cluster;
 mod fault;
 mod line;
 mod listener;
+mod push;
+mod redirect;
+mod reply;
+mod request;
 mod round;
 mod routes;
 mod slots;
@@ -20,37 +24,17 @@ use redis::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(super) use self::fault::failed;
-pub(super) use self::round::Request;
+pub(super) use self::push::Push;
+pub(in crate::engines) use self::reply::Reply;
+pub(super) use self::request::Request;
 use self::routes::Routes;
 use super::address::Address;
 use super::script::Call;
 use super::settings::Settings;
-use crate::clock::{Clock, Moment};
+use crate::clock::Clock;
 use crate::engine::{Bus, Event, Events};
 use crate::engines::kit::health::Health;
 use crate::error::{Error, ErrorKind, Result};
-
-/// What came back.
-#[derive(Debug)]
-pub(in crate::engines) struct Reply {
-    pub(in crate::engines) value: Value,
-    /// When the request left.
-    pub(super) sent_at: Moment,
-    /// How many replicas have what was written; `None` unless asked for.
-    pub(super) acknowledged: Option<u64>,
-}
-
-/// What the server says without being asked.
-#[derive(Debug)]
-pub(super) enum Push {
-    Message {
-        channel: Vec<u8>,
-        payload: Vec<u8>,
-    },
-    /// Messages may have been missed. Everything subscribed to is subscribed
-    /// to again.
-    Gap,
-}
 
 /// A way to one deployment; cheap to clone. Lives on home.
 #[derive(Clone)]

@@ -7,10 +7,13 @@ use std::time::Duration;
 use redis::{RedisError, Value};
 use tokio::task::JoinSet;
 
-use super::super::script::{Call, Script};
+use super::super::script::Script;
+use super::fault;
 use super::line::Line;
-use super::routes::{Redirect, Routes};
-use super::{Reply, fault};
+use super::redirect::Redirect;
+use super::reply::Reply;
+use super::request::Request;
+use super::routes::Routes;
 use crate::clock::Moment;
 use crate::engines::kit::backoff::Backoff;
 use crate::error::{Effect, Error, Result};
@@ -23,13 +26,6 @@ const HASTY: u32 = 3;
 /// The first pause before the same server is asked again, and the longest.
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(200);
-
-/// Something to be asked.
-#[derive(Clone)]
-pub(in crate::engines::redis) enum Request {
-    Call(Call),
-    Command(redis::Cmd),
-}
 
 /// A request and what has become of it.
 struct PendingRequest {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Arg, RedisError};
+use redis::RedisError;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::super::address::{Address, Topology};
@@ -11,25 +11,15 @@ use super::super::settings::Settings;
 use super::cluster::Cluster;
 use super::line::Line;
 use super::listener::{ChannelKind, Listener};
-use super::round::Request;
+use super::push::Push;
+use super::redirect::Redirect;
+use super::request::Request;
 use super::ways::Way;
 use super::wire::ConnectionTerms;
-use super::{Push, fault, ways};
+use super::{fault, ways};
 use crate::clock::Clock;
 use crate::engines::kit::health::{Health, Report};
 use crate::error::Result;
-
-/// What to do after a refusal, which had no effect.
-pub(super) enum Redirect {
-    /// Nothing: it is the answer.
-    Over,
-    /// Ask again, by the new map.
-    Again,
-    /// Ask there, this once.
-    Aside(Line),
-    /// Ask again after a pause.
-    Later,
-}
 
 /// The servers of a deployment.
 #[derive(Clone)]
@@ -164,41 +154,10 @@ async fn open_one(
     pushes: UnboundedSender<Push>,
 ) -> Result<Shape> {
     let report = Report::new(health);
-    let commands = command_line(way.clone(), terms, Box::new(move |up| report.set(up)));
+    let commands = way.clone().command_line(terms, Box::new(move |up| report.set(up)));
     commands.wire(terms.connect).await?;
     let listener =
         Listener::start(way, Arc::clone(terms), ChannelKind::Plain, pushes, Box::new(|| ()));
     listener.line().wire(terms.connect).await?;
     Ok(Shape::One { commands, listener })
-}
-
-/// A line for commands.
-pub(super) fn command_line(
-    way: Way,
-    terms: &Arc<ConnectionTerms>,
-    tell: super::line::Tell,
-) -> Line {
-    let (probe, with) = (way.probe(), Arc::clone(terms));
-    let dial = move || {
-        let (way, terms) = (way.clone(), Arc::clone(&with));
-        Box::pin(async move { way.dial(&terms, None).await }) as _
-    };
-    Line::start(Arc::clone(terms), probe, Box::new(dial), tell)
-}
-
-impl Request {
-    /// The first key, or something that may stand for it: commands without a
-    /// key can be asked anywhere.
-    fn key(&self) -> Option<&[u8]> {
-        let command = match self {
-            Self::Call(call) => return call.key(),
-            Self::Command(command) => command,
-        };
-        let mut args = command.args_iter().map(|arg| match arg {
-            Arg::Simple(bytes) => bytes,
-            _ => b"0",
-        });
-        let verb = args.next()?.to_ascii_uppercase();
-        args.nth(if verb.starts_with(b"EVAL") || verb.starts_with(b"FCALL") { 2 } else { 0 })
-    }
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::super::address::{Address, Topology};
 use super::super::settings::Settings;
 use super::fault;
-use super::line::Probe;
+use super::line::{Line, Probe, Tell};
 use super::wire::{ConnectionTerms, Ear, Wire};
 use crate::clock::Clock;
 use crate::engines::kit::tls;
@@ -55,6 +55,16 @@ impl Way {
             Self::Fixed(_) => Probe::alive,
             Self::Listed(_) | Self::Sentinels { .. } => primary_probe,
         }
+    }
+
+    /// A line for commands.
+    pub(super) fn command_line(self, terms: &Arc<ConnectionTerms>, tell: Tell) -> Line {
+        let (probe, with) = (self.probe(), Arc::clone(terms));
+        let dial = move || {
+            let (way, terms) = (self.clone(), Arc::clone(&with));
+            Box::pin(async move { way.dial(&terms, None).await }) as _
+        };
+        Line::start(Arc::clone(terms), probe, Box::new(dial), tell)
     }
 
     /// A connection to the primary.

@@ -14,6 +14,7 @@ mod stored_record;
 mod tests;
 mod verb;
 mod waiters;
+mod watchers;
 mod watching;
 
 use std::sync::{Arc, Weak};
@@ -26,7 +27,7 @@ use self::channels::Channels;
 use self::keys::{KeySpace, Shard};
 use self::verb::{PushedNews, TimedAnswer};
 use self::waiters::Waiters;
-use self::watching::Watchers;
+use self::watchers::Watchers;
 use super::checkup::Checkup;
 use super::link::{Link, Push};
 use super::renewals;

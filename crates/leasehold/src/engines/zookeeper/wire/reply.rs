@@ -1,14 +1,9 @@
 //! What a server answers.
 
 use super::jute::{JuteReader, garbled};
-use super::request::{Request, op};
+use super::numbers::{AUTH_XID, NOTICE_XID, PING_XID, op};
+use super::request::Request;
 use crate::error::Result;
-
-/// Numbers in place of a request's own: what nobody asked for, and what has no
-/// number.
-const NOTICE: i32 = -1;
-const PING: i32 = -2;
-pub(super) const AUTH: i32 = -4;
 
 /// Why a server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,15 +122,15 @@ impl Head {
     }
 
     pub(in super::super) const fn is_notice(&self) -> bool {
-        self.xid == NOTICE
+        self.xid == NOTICE_XID
     }
 
     pub(in super::super) const fn is_ping(&self) -> bool {
-        self.xid == PING
+        self.xid == PING_XID
     }
 
     pub(in super::super) const fn is_auth(&self) -> bool {
-        self.xid == AUTH
+        self.xid == AUTH_XID
     }
 }
 
@@ -186,9 +181,6 @@ impl Greeting {
         Ok(Self { timeout, session, password })
     }
 }
-
-/// The number of a request that has none of its own.
-pub(in super::super) const PING_XID: i32 = PING;
 
 #[cfg(test)]
 mod tests {

@@ -1,25 +1,7 @@
 //! What a server can be asked.
 
 use super::jute::JuteWriter;
-
-/// Numbers of the protocol.
-pub(super) mod op {
-    pub(crate) const CREATE: i32 = 1;
-    pub(crate) const DELETE: i32 = 2;
-    pub(crate) const EXISTS: i32 = 3;
-    pub(crate) const GET_DATA: i32 = 4;
-    pub(crate) const SET_DATA: i32 = 5;
-    pub(crate) const GET_CHILDREN: i32 = 8;
-    pub(crate) const SYNC: i32 = 9;
-    pub(crate) const PING: i32 = 11;
-    pub(crate) const CHECK: i32 = 13;
-    pub(crate) const MULTI: i32 = 14;
-    pub(crate) const CREATE2: i32 = 15;
-    pub(crate) const CREATE_CONTAINER: i32 = 19;
-    pub(crate) const AUTH: i32 = 100;
-    pub(crate) const ADD_WATCH: i32 = 106;
-    pub(crate) const CLOSE: i32 = -11;
-}
+use super::numbers::{AUTH_XID, op};
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +194,7 @@ impl Hello {
 /// Says who we are: `user:password`.
 pub(in super::super) fn digest(login: &str) -> Vec<u8> {
     let mut pen = JuteWriter::new();
-    pen.int(super::reply::AUTH).int(op::AUTH).int(0).text("digest").text(login);
+    pen.int(AUTH_XID).int(op::AUTH).int(0).text("digest").text(login);
     pen.done()
 }
 
