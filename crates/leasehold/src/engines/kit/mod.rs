@@ -4,6 +4,8 @@
 pub(super) mod backoff;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 pub(super) mod health;
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+pub(super) mod hosts;
 pub(super) mod lifeline;
 #[cfg(feature = "_server")]
 pub(super) mod skew;

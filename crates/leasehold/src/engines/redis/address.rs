@@ -3,16 +3,17 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::engines::kit::hosts::{ServerAddress, joined, servers};
 use crate::error::{Error, Result};
-use crate::url::{Url, decode, host_and_port};
+use crate::url::{Url, decode};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// One server. It can be shown: it holds no secret.
+/// How one server is reached. It can be shown: it holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Address {
-    Tcp { host: String, port: u16 },
+    Tcp(ServerAddress),
     Unix(PathBuf),
 }
 
@@ -86,8 +87,7 @@ impl Login {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Tcp(server) => write!(f, "{server}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
         }
     }
@@ -105,22 +105,20 @@ impl Address {
     /// that was asked.
     pub(super) fn told_parts(host: &str, port: u16, asked: &Self) -> Option<Self> {
         let host = match (host, asked) {
-            ("" | "?", Self::Tcp { host, .. }) => host.clone(),
+            ("" | "?", Self::Tcp(server)) => server.host.clone(),
             ("" | "?", Self::Unix(_)) => return None,
             (host, _) => host.trim_matches(['[', ']']).to_owned(),
         };
-        Some(Self::Tcp { host, port })
+        Some(Self::Tcp(ServerAddress { host, port }))
     }
 }
 
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let join =
-            |all: &[Address]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         match self {
             Self::One(address) => write!(f, "{address}"),
-            Self::Listed(all) | Self::Cluster(all) => f.write_str(&join(all)),
-            Self::Sentinels(all, service) => write!(f, "{}/{service}", join(all)),
+            Self::Listed(all) | Self::Cluster(all) => f.write_str(&joined(all)),
+            Self::Sentinels(all, service) => write!(f, "{}/{service}", joined(all)),
         }
     }
 }
@@ -147,13 +145,10 @@ fn socket(url: &Url) -> Result<Deployment> {
 
 fn list(hosts: &str, port: u16, kind: &str) -> Result<Vec<Address>> {
     if hosts.is_empty() && kind.is_empty() {
-        return Ok(vec![Address::Tcp { host: "127.0.0.1".into(), port }]);
+        return Ok(vec![Address::Tcp(ServerAddress::here(port))]);
     }
-    hosts.split(',').map(|host| address(host, port).ok_or_else(|| wrong_form(kind))).collect()
-}
-
-fn address(text: &str, otherwise: u16) -> Option<Address> {
-    host_and_port(text, otherwise).map(|(host, port)| Address::Tcp { host, port })
+    let servers = servers(hosts, port).ok_or_else(|| wrong_form(kind))?;
+    Ok(servers.into_iter().map(Address::Tcp).collect())
 }
 
 fn database_number(text: &str) -> Result<i64> {
@@ -192,7 +187,7 @@ mod tests {
     }
 
     fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp { host: host.into(), port }
+        Address::Tcp(ServerAddress { host: host.into(), port })
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Checkup {
 fn is_local(place: &Topology) -> bool {
     let local = |address: &Address| match address {
         Address::Unix(_) => true,
-        Address::Tcp { host, .. } => ["127.0.0.1", "localhost", "::1"].contains(&host.as_str()),
+        Address::Tcp(server) => server.is_local(),
     };
     match place {
         Topology::One(address) => local(address),

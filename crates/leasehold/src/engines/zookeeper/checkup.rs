@@ -7,9 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::client::ZkClient;
-use super::settings::{ServerAddress, Settings};
+use super::settings::Settings;
 use super::wire::Acl;
 use crate::engine::{Finding, Severity};
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::skew::SkewCheck;
 use crate::engines::kit::timeout::timeout;
 use crate::error::Result;
@@ -135,9 +136,7 @@ fn alone(settings: &Settings) -> Option<Finding> {
 }
 
 fn open_door(settings: &Settings) -> Option<Finding> {
-    let local =
-        |server: &ServerAddress| ["127.0.0.1", "localhost", "::1"].contains(&server.host.as_str());
-    let open = settings.acl == Acl::Open && !settings.servers.iter().all(local);
+    let open = settings.acl == Acl::Open && !settings.servers.iter().all(ServerAddress::is_local);
     open.then(|| {
         Finding::new(
             Severity::Warning,

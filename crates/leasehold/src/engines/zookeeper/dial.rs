@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::fault;
-use super::settings::ServerAddress;
 use super::wire::{Greeting, Head, Hello, JuteReader, digest};
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::tls;
 use crate::error::{Error, ErrorKind, Result};
 

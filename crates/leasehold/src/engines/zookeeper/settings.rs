@@ -1,13 +1,13 @@
 //! What a ZooKeeper URL asks for.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::paths::is_path;
 use super::wire::Acl;
+use crate::engines::kit::hosts::{ServerAddress, joined, servers};
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
-use crate::url::{Options, Url, decode, host_and_port};
+use crate::url::{Options, Url, decode};
 
 const PORT: u16 = 2181;
 /// How long a session outlives its client, unless a ttl asks for less.
@@ -20,22 +20,6 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const ROOT: &str = "/leasehold";
 /// What stands before the number in the node of a mutex.
 const WORD: &str = "lock-";
-
-/// One server. It can be shown: it holds no secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServerAddress {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-impl fmt::Display for ServerAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
 
 /// How a name becomes a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +59,7 @@ impl Settings {
         let (hosts, chroot) = rest.split_once('/').unwrap_or((rest, ""));
         let digest = digest(options)?;
         Ok(Self {
-            servers: servers(hosts)?,
+            servers: servers(hosts, PORT).ok_or_else(wrong_form)?,
             chroot: chroot_of(chroot)?,
             root: root(options)?,
             names: names(options)?,
@@ -94,18 +78,12 @@ impl Settings {
     /// Where it is, without secrets.
     pub(super) fn endpoint(&self) -> String {
         let scheme = if self.tls.is_some() { "zookeepers" } else { "zookeeper" };
-        let servers: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
-        format!("{scheme}://{}{}", servers.join(","), self.chroot)
+        format!("{scheme}://{}{}", joined(&self.servers), self.chroot)
     }
 }
 
 fn wrong_form() -> Error {
     Error::invalid("a ZooKeeper URL looks like zookeeper://host:2181,host2,host3/chroot")
-}
-
-fn servers(hosts: &str) -> Result<Vec<ServerAddress>> {
-    let one = |text| host_and_port(text, PORT).map(|(host, port)| ServerAddress { host, port });
-    hosts.split(',').map(|text| one(text).ok_or_else(wrong_form)).collect()
 }
 
 fn chroot_of(text: &str) -> Result<String> {

@@ -14,7 +14,8 @@ use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::engine::BoxFuture;
-use crate::engines::etcd::settings::{EtcdServer, Settings};
+use crate::engines::etcd::settings::Settings;
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::tls;
 use crate::error::{Error, Result};
 
@@ -26,7 +27,7 @@ const PING: Duration = Duration::from_secs(10);
 /// One endpoint.
 #[derive(Clone)]
 pub(in crate::engines::etcd) struct Dial {
-    host: EtcdServer,
+    host: ServerAddress,
     tls: Option<Arc<ClientConfig>>,
     endpoint: Endpoint,
 }
@@ -36,13 +37,17 @@ impl Dial {
     pub(super) fn all(settings: &Settings) -> Result<Vec<Self>> {
         let tls = settings.tls.as_ref().map(|files| tls::config(files).map(speaking_http2));
         let tls = tls.transpose()?;
-        let dial = |host: &EtcdServer| Self::new(host, tls.clone(), settings);
+        let dial = |host: &ServerAddress| Self::new(host, tls.clone(), settings);
         let mut all = settings.hosts.iter().map(dial).collect::<Result<Vec<_>>>()?;
         fastrand::shuffle(&mut all);
         Ok(all)
     }
 
-    fn new(host: &EtcdServer, tls: Option<Arc<ClientConfig>>, settings: &Settings) -> Result<Self> {
+    fn new(
+        host: &ServerAddress,
+        tls: Option<Arc<ClientConfig>>,
+        settings: &Settings,
+    ) -> Result<Self> {
         // The TLS is ours: an https address would make the library look for its own.
         let mut endpoint = Endpoint::from(uri("http", host)?);
         if tls.is_some() {
@@ -55,7 +60,7 @@ impl Dial {
         Ok(Self { host: host.clone(), tls, endpoint })
     }
 
-    pub(in crate::engines::etcd) const fn host(&self) -> &EtcdServer {
+    pub(in crate::engines::etcd) const fn host(&self) -> &ServerAddress {
         &self.host
     }
 
@@ -64,11 +69,11 @@ impl Dial {
     }
 
     async fn stream(self) -> io::Result<TokioIo<Box<dyn Stream>>> {
-        let stream = TcpStream::connect((self.host.name.as_str(), self.host.port)).await?;
+        let stream = TcpStream::connect((self.host.host.as_str(), self.host.port)).await?;
         stream.set_nodelay(true)?;
         Ok(TokioIo::new(match self.tls {
             None => Box::new(stream),
-            Some(config) => Box::new(tls::wrap(config, &self.host.name, stream).await?),
+            Some(config) => Box::new(tls::wrap(config, &self.host.host, stream).await?),
         }))
     }
 }
@@ -95,7 +100,7 @@ impl Service<Uri> for Dial {
     }
 }
 
-fn uri(scheme: &str, host: &EtcdServer) -> Result<Uri> {
+fn uri(scheme: &str, host: &ServerAddress) -> Result<Uri> {
     let uri = format!("{scheme}://{host}").parse();
     uri.map_err(|cause| Error::invalid("the engine URL has no valid host").caused_by(cause))
 }

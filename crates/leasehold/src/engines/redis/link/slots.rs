@@ -88,6 +88,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::kit::hosts::ServerAddress;
 
     #[test]
     fn keys_fall_into_the_slots_of_redis() {
@@ -103,8 +104,8 @@ mod tests {
 
     #[test]
     fn a_map_is_read_and_mended() {
-        let asked = Address::Tcp { host: "seed".into(), port: 1 };
-        let at = |port| Address::Tcp { host: "seed".into(), port };
+        let at = |port| Address::Tcp(ServerAddress { host: "seed".into(), port });
+        let asked = at(1);
         let node = |port| Value::Array(vec![Value::BulkString(Vec::new()), Value::Int(port)]);
         let range = |a, b, port| Value::Array(vec![Value::Int(a), Value::Int(b), node(port)]);
         let answer = Value::Array(vec![range(0, 9, 7), range(11, 16_383, 8)]);

@@ -141,11 +141,12 @@ async fn connect(
         (Address::Unix(path), _) => {
             introduce(UnixStream::connect(path).await?, address, terms, ear).await
         }
-        (Address::Tcp { host, port }, None) => {
-            introduce(tcp(host, *port).await?, address, terms, ear).await
+        (Address::Tcp(server), None) => {
+            introduce(tcp(&server.host, server.port).await?, address, terms, ear).await
         }
-        (Address::Tcp { host, port }, Some(config)) => {
-            let stream = tls::wrap(Arc::clone(config), host, tcp(host, *port).await?).await?;
+        (Address::Tcp(server), Some(config)) => {
+            let stream = tcp(&server.host, server.port).await?;
+            let stream = tls::wrap(Arc::clone(config), &server.host, stream).await?;
             introduce(stream, address, terms, ear).await
         }
     }
