@@ -17,11 +17,17 @@ impl Backoff {
         Self { first, longest, next: first }
     }
 
+    /// The first pause, and the longest, both without jitter.
+    #[cfg(feature = "redis")]
+    pub(in crate::engines) const fn bounds(&self) -> (Duration, Duration) {
+        (self.first, self.longest)
+    }
+
     /// The next pause, with jitter: half of it at least, since many clients lose
     /// a server at once and must not come back at once.
     pub(in crate::engines) fn next(&mut self) -> Duration {
         let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
-        self.next = (self.next * 2).min(self.longest);
+        self.next = self.next.saturating_mul(2).min(self.longest);
         pause
     }
 
@@ -40,7 +46,8 @@ impl Backoff {
         self.sleep(clock).await;
     }
 
-    #[allow(dead_code, reason = "ZooKeeper's begins anew each time")]
+    /// Begins anew; ZooKeeper has a new one each time.
+    #[cfg(any(test, feature = "redis", feature = "postgres", feature = "mysql", feature = "etcd"))]
     pub(in crate::engines) const fn reset(&mut self) {
         self.next = self.first;
     }

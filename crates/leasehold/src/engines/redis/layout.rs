@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use super::settings::{Layout, WakeBy};
-use super::waits::PollPauses;
+use crate::engines::kit::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 use crate::url::Options;
 
-/// How often a waiter of the layout `string` asks.
-const POLL: PollPauses = PollPauses::millis(10, 250);
+/// How often a waiter of the layout `string` asks at first.
+const POLL: Duration = Duration::from_millis(10);
+/// How seldom, after a while.
+const POLL_MAX: Duration = Duration::from_millis(250);
 /// How long Redisson keeps the place of a waiter that may have died.
 const FAIR_WAIT: Duration = Duration::from_secs(300);
 
@@ -47,7 +49,7 @@ pub(super) fn prefix(options: &Options) -> Result<String> {
 #[derive(Clone, Debug)]
 pub(super) struct StringOptions {
     pub(super) template: Template,
-    pub(super) poll: PollPauses,
+    pub(super) poll: Backoff,
 }
 
 impl StringOptions {
@@ -58,13 +60,13 @@ impl StringOptions {
                  its waiters ask again after \"poll\" to \"poll_max\"",
             ));
         }
-        let first = options.duration("poll")?.unwrap_or(POLL.first);
-        let longest = options.duration("poll_max")?.unwrap_or(POLL.longest.max(first));
+        let first = options.duration("poll")?.unwrap_or(POLL);
+        let longest = options.duration("poll_max")?.unwrap_or(POLL_MAX.max(first));
         if first.is_zero() || longest < first {
             return Err(Error::invalid("option \"poll\" is above zero and at most \"poll_max\""));
         }
         let template = Template::new(options.get("key")?.unwrap_or("{name}"))?;
-        Ok(Self { template, poll: PollPauses { first, longest } })
+        Ok(Self { template, poll: Backoff::new(first, longest) })
     }
 }
 

@@ -33,7 +33,7 @@ use super::link::{Link, Push, Reply};
 use super::renewals;
 use super::script::{Call, Script};
 use super::values::{array, number, part, text};
-use super::waits::{PollPauses, Waits};
+use super::waits::Waits;
 use crate::claim::{
     Busy, Claim, Ending, Grant, LeaseId, Mode, Refresh, Released, Renewal, Stance, Ticket, Verdict,
     Wake,
@@ -43,6 +43,7 @@ use crate::engine::{
     BoxFuture, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Page, Profile,
     RecordStore, Selector, Status, Target,
 };
+use crate::engines::kit::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::name::Name;
@@ -90,7 +91,7 @@ pub(super) struct ForeignOptions {
     /// How long a fair queue keeps the place of one who does not ask.
     pub(super) queue_wait: Duration,
     /// The pauses of those whom nobody tells.
-    pub(super) pauses: PollPauses,
+    pub(super) pauses: Backoff,
     /// How holders of other software are called.
     pub(super) stranger: Stranger,
 }
@@ -246,7 +247,7 @@ impl Inner {
     fn stay(&self, ticket: &Ticket) -> Duration {
         match self.format.channel(ticket) {
             Some(_) => LOOK + GRACE,
-            None => self.format.options().pauses.longest + GRACE,
+            None => self.format.options().pauses.bounds().1 + GRACE,
         }
     }
 
@@ -270,7 +271,7 @@ impl Inner {
         if place.is_empty() {
             return Ok(busy);
         }
-        let pause = self.waits.in_vain(ticket.id, self.format.options().pauses, over);
+        let pause = self.waits.in_vain(ticket.id, &self.format.options().pauses, over);
         busy.recheck_in = Some(if self.waiter(ticket).is_some() { over } else { over.min(pause) });
         Ok(busy)
     }

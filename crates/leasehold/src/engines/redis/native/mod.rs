@@ -240,7 +240,7 @@ impl Inner {
             Ok(Verdict::Busy(busy)) if busy.place.is_some() && spins => {
                 let left = busy.recheck_in.unwrap_or_default();
                 self.waits.place(id, String::new);
-                busy.recheck_in = Some(self.waits.in_vain(id, SPIN, left));
+                busy.recheck_in = Some(self.waits.in_vain(id, &SPIN, left));
             }
             Ok(Verdict::Busy(Busy { place: Some(place), recheck_in, .. })) => {
                 place.floor = answered.floor()?;
