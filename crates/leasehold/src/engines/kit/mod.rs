@@ -2,6 +2,8 @@
 
 #[cfg(feature = "_server")]
 pub(super) mod backoff;
+#[cfg(feature = "redis")]
+pub(super) mod by_name;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 pub(super) mod health;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]

@@ -44,6 +44,7 @@ use crate::engine::{
     RecordStore, Selector, Status, Target,
 };
 use crate::engines::kit::backoff::Backoff;
+use crate::engines::kit::by_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::name::Name;
@@ -444,12 +445,7 @@ impl Engine for Foreign {
 
     fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
         let inner = Arc::clone(&self.inner);
-        Box::pin(async move {
-            let Selector::Name(name) = selector else {
-                return Err(Error::new(ErrorKind::Unsupported, "there is no index; ask by name"));
-            };
-            Ok(Listing::new(vec![inner.status(name).await?], false))
-        })
+        by_name::inspect(selector, |name| async move { inner.status(name).await })
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
