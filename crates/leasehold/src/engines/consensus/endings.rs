@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::client::ConsensusClient;
-use super::ensemble::{Ensemble, If, Queue, QueueEntry, QueuePart, TxnStep, ValueLife};
+use super::ensemble::{Ensemble, If, QueueEntry, QueueId, QueuePart, TxnStep, ValueLife};
 use super::leases::OwnLease;
 use super::records;
 use crate::claim::{Ending, LeaseId, Mode, Released, Store, Ticket};
@@ -83,7 +83,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         };
         let mut found = false;
         for part in parts {
-            found |= self.ensemble.withdraw(Queue::of(&ticket.name, *part), ticket.id).await?;
+            found |= self.ensemble.withdraw(QueueId::of(&ticket.name, *part), ticket.id).await?;
         }
         Ok(found)
     }

@@ -33,8 +33,8 @@ mod view;
 mod waits;
 
 pub(in crate::engines) use ensemble::{
-    Ensemble, Entered, If, Joined, KeyChange, Look, Newcomer, Queue, QueueEntry, QueuePart, Scan,
-    StoredValue, TxnStep, ValueLife, ValueNews, Watched, WatchedQueue,
+    Ensemble, Entered, If, Joined, KeyChange, Look, Newcomer, QueueEntry, QueueId, QueuePart, Scan,
+    StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 pub(in crate::engines) use metadata::Metadata;
 pub(in crate::engines) use session::Session;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::link::{Inbound, Link, backoff};
+use super::link::{EtcdLink, Inbound, backoff};
 use super::live_leases::LiveLeases;
 use super::proto::{LeaseKeepAliveRequest, LeaseKeepAliveResponse};
 use crate::claim::RENEW_FRACTION;
@@ -24,7 +24,7 @@ pub(super) enum KeepaliveOrder {
 
 /// Lives as long as somebody can send it orders.
 pub(super) struct Keepalive {
-    link: Arc<Link>,
+    link: Arc<EtcdLink>,
     live: Arc<LiveLeases>,
     orders: mpsc::UnboundedReceiver<KeepaliveOrder>,
     /// Every session, and when it is to be renewed.
@@ -49,7 +49,7 @@ struct PendingRenewals {
 
 impl Keepalive {
     pub(super) fn new(
-        link: &Arc<Link>,
+        link: &Arc<EtcdLink>,
         live: &Arc<LiveLeases>,
         orders: mpsc::UnboundedReceiver<KeepaliveOrder>,
     ) -> Self {

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::keepalive::{Keepalive, KeepaliveOrder};
-use super::link::{CallFault, Link, over};
+use super::link::{CallFault, EtcdLink, over};
 use super::live_leases::{LiveLeases, Span};
 use super::proto::{LeaseGrantRequest, LeaseRevokeRequest};
 use crate::clock::Moment;
@@ -17,7 +17,7 @@ use crate::home::Handle;
 
 /// One lease for each ttl and lock delay, in whole seconds.
 pub(super) struct Leases {
-    link: Arc<Link>,
+    link: Arc<EtcdLink>,
     live: Arc<LiveLeases>,
     /// Held while one is granted: one is enough for all who want it.
     granting: tokio::sync::Mutex<()>,
@@ -26,7 +26,7 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    pub(super) fn new(link: &Arc<Link>, home: &Handle) -> Self {
+    pub(super) fn new(link: &Arc<EtcdLink>, home: &Handle) -> Self {
         let live = LiveLeases::new(link);
         let (keepalive, orders) = mpsc::unbounded_channel();
         let beating = home.spawn(Keepalive::new(link, &live, orders).beat()).abort_handle();

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::link::Link;
+use super::link::EtcdLink;
 use crate::engines::consensus::Session;
 
 /// The sessions that are not over, by what was asked for.
 pub(super) struct LiveLeases {
-    link: Arc<Link>,
+    link: Arc<EtcdLink>,
     table: Mutex<BTreeMap<Span, Arc<Session>>>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Span {
 }
 
 impl LiveLeases {
-    pub(super) fn new(link: &Arc<Link>) -> Arc<Self> {
+    pub(super) fn new(link: &Arc<EtcdLink>) -> Arc<Self> {
         Arc::new(Self { link: Arc::clone(link), table: Mutex::default() })
     }
 

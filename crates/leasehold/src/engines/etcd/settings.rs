@@ -32,7 +32,7 @@ pub(super) struct EtcdLogin {
 
 /// Everything that a URL says.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub(super) struct EtcdSettings {
     pub(super) hosts: Vec<ServerAddress>,
     pub(super) login: Option<EtcdLogin>,
     pub(super) tls: Option<Files>,
@@ -43,7 +43,7 @@ pub(super) struct Settings {
     pub(super) names: KeyNames,
 }
 
-impl Settings {
+impl EtcdSettings {
     pub(super) fn from_url(url: &Url) -> Result<Self> {
         let options = &url.options;
         let tls = url.scheme == "etcds";
@@ -126,8 +126,8 @@ fn wrong_form() -> Error {
 mod tests {
     use super::*;
 
-    fn read(url: &str) -> Result<Settings> {
-        Settings::from_url(&Url::parse(url).unwrap())
+    fn read(url: &str) -> Result<EtcdSettings> {
+        EtcdSettings::from_url(&Url::parse(url).unwrap())
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::leases::Leases;
-use super::link::{CallFault, Link};
+use super::link::{CallFault, EtcdLink};
 use super::proto::{RequestOp, TxnRequest, TxnResponse};
 use super::txn;
 use crate::clock::Moment;
@@ -23,15 +23,15 @@ impl Tombstones {
     }
 
     /// Puts up a tombstone, and looks around in the same step.
-    pub(super) async fn bury(
+    pub(super) async fn put_up(
         &self,
-        (link, leases): (&Link, &Leases),
+        (link, leases): (&EtcdLink, &Leases),
         tombstone: &str,
         look: RequestOp,
         by: Moment,
     ) -> Result<TxnResponse> {
         loop {
-            let lease = self.grave((link, leases), by).await?;
+            let lease = self.current_lease((link, leases), by).await?;
             let stone = txn::put(tombstone, Vec::new(), lease);
             let request =
                 TxnRequest { success: vec![stone, look.clone()], ..TxnRequest::default() };
@@ -43,7 +43,7 @@ impl Tombstones {
         }
     }
 
-    async fn grave(&self, (link, leases): (&Link, &Leases), by: Moment) -> Result<i64> {
+    async fn current_lease(&self, (link, leases): (&EtcdLink, &Leases), by: Moment) -> Result<i64> {
         let now = link.clock().now();
         let known = self.lease().filter(|(_, until)| now < *until);
         if let Some((lease, _)) = known {

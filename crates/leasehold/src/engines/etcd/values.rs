@@ -10,7 +10,7 @@ use super::link::{CallFault, backoff};
 use super::proto::event::EventType;
 use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::txn;
-use super::watches::Watch;
+use super::watches::KeyWatch;
 use crate::clock::Moment;
 use crate::engines::consensus::{If, Scan, Session, StoredValue, ValueLife, ValueNews};
 use crate::error::Result;
@@ -159,7 +159,7 @@ struct Follower {
 
 impl Follower {
     /// From the revision that the store has now.
-    async fn watch(&self, etcd: &Etcd) -> Result<Watch> {
+    async fn watch(&self, etcd: &Etcd) -> Result<KeyWatch> {
         let now = RangeRequest { count_only: true, ..txn::one(&self.watched) };
         let now = etcd.link.ask(now, etcd.link.deadline()).await?;
         let from = txn::revision(now.header) + 1;
@@ -169,7 +169,7 @@ impl Follower {
     async fn follow(
         &self,
         etcd: &std::sync::Weak<Etcd>,
-        mut watch: Watch,
+        mut watch: KeyWatch,
         tell: &mpsc::UnboundedSender<ValueNews>,
     ) {
         let mut backoff = backoff();

@@ -4,6 +4,8 @@
 pub(super) mod backoff;
 #[cfg(feature = "redis")]
 pub(super) mod by_name;
+#[cfg(any(feature = "zookeeper", feature = "etcd"))]
+pub(super) mod byte_stream;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 pub(super) mod health;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]

@@ -44,7 +44,7 @@ pub(super) enum RoundOutcome {
 }
 
 pub(super) struct Round {
-    inner: Arc<QuorumClient>,
+    client: Arc<QuorumClient>,
     ttl: Duration,
     until: Moment,
     sent_at: Moment,
@@ -63,12 +63,12 @@ pub(super) struct Round {
 
 impl Round {
     /// Sends the claim of a bid to every node.
-    pub(super) fn open(inner: &Arc<QuorumClient>, claim: &Claim) -> Self {
+    pub(super) fn open(client: &Arc<QuorumClient>, claim: &Claim) -> Self {
         let (sender, told) = unbounded_channel();
-        let table = &inner.table;
+        let table = &client.table;
         let sent_at = table.clock.now();
         let round = Self {
-            inner: Arc::clone(inner),
+            client: Arc::clone(client),
             ttl: claim.ttl,
             until: sent_at.after(table.patience(claim.ttl)),
             sent_at,
@@ -97,7 +97,7 @@ impl Round {
 
     /// Waits for as many answers as it takes, and no longer.
     pub(super) async fn close(mut self) -> RoundOutcome {
-        let needed = self.inner.table.majority();
+        let needed = self.client.table.majority();
         while decide(&self.votes, needed) == Decision::Open && self.can_win() {
             match self.next().await {
                 Some(told) => self.count(told),
@@ -112,7 +112,7 @@ impl Round {
     }
 
     fn can_win(&self) -> bool {
-        let table = &self.inner.table;
+        let table = &self.client.table;
         self.busy.len() + self.errors.len() <= table.size() - table.majority()
     }
 
@@ -120,7 +120,7 @@ impl Round {
         tokio::select! {
             biased;
             told = self.told.recv() => told,
-            () = self.inner.table.clock.sleep_until(self.until) => None,
+            () = self.client.table.clock.sleep_until(self.until) => None,
         }
     }
 
@@ -164,9 +164,9 @@ impl Round {
 
     /// Replies that took so long that the lease is over are worth nothing.
     async fn grant(self, fence: u64) -> RoundOutcome {
-        let table = &self.inner.table;
+        let table = &self.client.table;
         let ttl = kept(&self.kept, table.majority()).unwrap_or_default().min(self.ttl);
-        let worth = ttl.saturating_sub(self.inner.profile.drift(ttl));
+        let worth = ttl.saturating_sub(self.client.profile.drift(ttl));
         if table.clock.now() >= self.sent_at.after(worth) {
             return self.give_up().await;
         }
@@ -184,14 +184,14 @@ impl Round {
     /// should not find it.
     async fn give_up(mut self) -> RoundOutcome {
         self.fate.send_replace(Fate::GivenUp);
-        self.until = self.inner.table.clock.now().after(self.until.since(self.sent_at));
+        self.until = self.client.table.clock.now().after(self.until.since(self.sent_at));
         while self.is_unclean() {
             match self.next().await {
                 Some(told) => self.count(told),
                 None => break,
             }
         }
-        let table = &self.inner.table;
+        let table = &self.client.table;
         let answered = self.votes.len() + self.busy.len();
         if answered < table.majority() {
             // Whatever was taken is given back: it is as if nobody had been asked.

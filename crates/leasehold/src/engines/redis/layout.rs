@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::settings::{Layout, WakeBy};
+use super::settings::{RedisLayout, WakeBy};
 use crate::engines::kit::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
@@ -16,11 +16,11 @@ const POLL_MAX: Duration = Duration::from_millis(250);
 const FAIR_WAIT: Duration = Duration::from_secs(300);
 
 /// Refuses options of another layout.
-pub(super) fn check(options: &Options, layout: Layout) -> Result<()> {
-    let own: [(Layout, &[&str]); 3] = [
-        (Layout::Native, &["prefix"]),
-        (Layout::String, &["key", "poll", "poll_max"]),
-        (Layout::Redisson, &["kind", "pubsub", "fair_wait"]),
+pub(super) fn check(options: &Options, layout: RedisLayout) -> Result<()> {
+    let own: [(RedisLayout, &[&str]); 3] = [
+        (RedisLayout::Native, &["prefix"]),
+        (RedisLayout::String, &["key", "poll", "poll_max"]),
+        (RedisLayout::Redisson, &["kind", "pubsub", "fair_wait"]),
     ];
     for (other, keys) in own.into_iter().filter(|(other, _)| *other != layout) {
         for key in keys {
@@ -211,7 +211,7 @@ mod tests {
             let options = options(bad);
             assert!(RedissonOptions::from_options(&options, WakeBy::Push).is_err(), "{bad}");
         }
-        let error = check(&options("kind=fair"), Layout::String).unwrap_err().to_string();
+        let error = check(&options("kind=fair"), RedisLayout::String).unwrap_err().to_string();
         assert!(error.contains("layout=redisson"), "{error}");
     }
 }

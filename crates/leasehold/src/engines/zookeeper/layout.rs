@@ -1,9 +1,9 @@
 //! Names, paths and node names: those of Curator.
 
 use super::paths::{dotless, escape, is_path};
-use super::settings::{PathNames, Settings};
+use super::settings::{PathNames, ZkSettings};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Queue, QueueEntry, QueuePart};
+use crate::engines::consensus::{QueueEntry, QueueId, QueuePart};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 
@@ -28,7 +28,7 @@ pub(super) struct PathLayout {
 }
 
 impl PathLayout {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &ZkSettings) -> Self {
         Self {
             chroot: settings.chroot.clone(),
             top: format!("{}{}", settings.chroot, settings.root),
@@ -81,7 +81,7 @@ impl PathLayout {
     }
 
     /// Where the entries of a line are.
-    pub(super) fn line(&self, line: &Queue) -> Result<String> {
+    pub(super) fn line(&self, line: &QueueId) -> Result<String> {
         let base = self.base(&line.name)?;
         Ok(match line.part {
             QueuePart::Queue => base,
@@ -190,7 +190,7 @@ mod tests {
 
     fn layout(options: &str) -> PathLayout {
         let url = Url::parse(&format!("zookeeper://a/c{options}")).unwrap();
-        PathLayout::new(&Settings::from_url(&url).unwrap())
+        PathLayout::new(&ZkSettings::from_url(&url).unwrap())
     }
 
     fn name(text: &str) -> Name {

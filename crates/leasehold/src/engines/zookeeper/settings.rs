@@ -32,7 +32,7 @@ pub(super) enum PathNames {
 
 /// Everything that a URL says.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub(super) struct ZkSettings {
     pub(super) servers: Vec<ServerAddress>,
     /// What all paths begin with: empty, or `/` and more.
     pub(super) chroot: String,
@@ -52,7 +52,7 @@ pub(super) struct Settings {
     pub(super) tls: Option<Files>,
 }
 
-impl Settings {
+impl ZkSettings {
     pub(super) fn from_url(url: &Url) -> Result<Self> {
         let options = &url.options;
         let rest = url.raw.strip_prefix("//").ok_or_else(wrong_form)?;
@@ -167,8 +167,8 @@ fn files(url: &Url) -> Result<Option<Files>> {
 mod tests {
     use super::*;
 
-    fn settings(url: &str) -> Result<Settings> {
-        Settings::from_url(&Url::parse(url).unwrap())
+    fn settings(url: &str) -> Result<ZkSettings> {
+        ZkSettings::from_url(&Url::parse(url).unwrap())
     }
 
     #[test]

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::engine::BoxFuture;
-use crate::engines::etcd::settings::Settings;
+use crate::engines::etcd::settings::EtcdSettings;
+use crate::engines::kit::byte_stream::ByteStream;
 use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::tls;
 use crate::error::{Error, Result};
@@ -26,15 +26,15 @@ const PING: Duration = Duration::from_secs(10);
 
 /// One endpoint.
 #[derive(Clone)]
-pub(in crate::engines::etcd) struct Dial {
+pub(in crate::engines::etcd) struct EtcdDialer {
     host: ServerAddress,
     tls: Option<Arc<ClientConfig>>,
     endpoint: Endpoint,
 }
 
-impl Dial {
+impl EtcdDialer {
     /// All endpoints of a URL, in any order: clients spread over the servers.
-    pub(super) fn all(settings: &Settings) -> Result<Vec<Self>> {
+    pub(super) fn all(settings: &EtcdSettings) -> Result<Vec<Self>> {
         let tls = settings.tls.as_ref().map(|files| tls::config(files).map(speaking_http2));
         let tls = tls.transpose()?;
         let dial = |host: &ServerAddress| Self::new(host, tls.clone(), settings);
@@ -46,7 +46,7 @@ impl Dial {
     fn new(
         host: &ServerAddress,
         tls: Option<Arc<ClientConfig>>,
-        settings: &Settings,
+        settings: &EtcdSettings,
     ) -> Result<Self> {
         // The TLS is ours: an https address would make the library look for its own.
         let mut endpoint = Endpoint::from(uri("http", host)?);
@@ -68,7 +68,7 @@ impl Dial {
         self.endpoint.connect_with_connector(self.clone()).await
     }
 
-    async fn stream(self) -> io::Result<TokioIo<Box<dyn Stream>>> {
+    async fn stream(self) -> io::Result<TokioIo<Box<dyn ByteStream>>> {
         let stream = TcpStream::connect((self.host.host.as_str(), self.host.port)).await?;
         stream.set_nodelay(true)?;
         Ok(TokioIo::new(match self.tls {
@@ -78,16 +78,8 @@ impl Dial {
     }
 }
 
-/// What bytes go through.
-pub(in crate::engines::etcd) trait Stream:
-    AsyncRead + AsyncWrite + Send + Unpin
-{
-}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-impl Service<Uri> for Dial {
-    type Response = TokioIo<Box<dyn Stream>>;
+impl Service<Uri> for EtcdDialer {
+    type Response = TokioIo<Box<dyn ByteStream>>;
     type Error = io::Error;
     type Future = BoxFuture<io::Result<Self::Response>>;
 

@@ -21,9 +21,9 @@ use crate::claim::{Claim, LeaseId, Mode, Refresh, Ticket};
 use crate::clock::Clock;
 use crate::engine::profile::{Fencing, Reach};
 use crate::engine::{BoxFuture, Finding};
-use crate::engines::redis::link::Link;
-use crate::engines::redis::script::{Call, Script};
-use crate::engines::redis::settings::Settings;
+use crate::engines::redis::link::RedisLink;
+use crate::engines::redis::script::{Script, ScriptCall};
+use crate::engines::redis::settings::RedisSettings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 use crate::url::Url;
@@ -78,7 +78,7 @@ impl NodeTerms {
 
 /// Refuses a URL that no server could be opened by.
 pub(in crate::engines) fn check(url: &Url) -> Result<()> {
-    Settings::from_url(url).map(drop)
+    RedisSettings::from_url(url).map(drop)
 }
 
 pub(in crate::engines) async fn open(
@@ -86,19 +86,19 @@ pub(in crate::engines) async fn open(
     terms: NodeTerms,
     clock: Clock,
 ) -> Result<Arc<dyn Node>> {
-    let settings = Settings::from_url(url)?;
-    let link = Link::open(&settings, clock.clone()).await?;
+    let settings = RedisSettings::from_url(url)?;
+    let link = RedisLink::open(&settings, clock.clone()).await?;
     let durable = checkup::is_durable(&link).await;
     let steps = Mutex::new(Steps::default());
-    Ok(Arc::new(RedisNode(Arc::new(Inner { link, terms, clock, durable, steps }))))
+    Ok(Arc::new(RedisNode(Arc::new(RedisNodeShared { link, terms, clock, durable, steps }))))
 }
 
 #[derive(Clone, Debug)]
-struct RedisNode(Arc<Inner>);
+struct RedisNode(Arc<RedisNodeShared>);
 
 #[derive(Debug)]
-struct Inner {
-    link: Link,
+struct RedisNodeShared {
+    link: RedisLink,
     terms: NodeTerms,
     clock: Clock,
     /// Whether it forgets nothing that it has answered.
@@ -113,7 +113,7 @@ impl RedisNode {
         name: &Name,
         args: Vec<Vec<u8>>,
     ) -> Result<Value> {
-        let call = Call::new(script, self.0.terms.keys(name), args);
+        let call = ScriptCall::new(script, self.0.terms.keys(name), args);
         Ok(self.0.link.call(call).await?.value)
     }
 
@@ -168,7 +168,11 @@ impl RedisNode {
         let call = |refresh: &Refresh| {
             let Ticket { id, name, mode } = &refresh.ticket;
             let mode = word(*mode).unwrap_or_default();
-            Call::new(&EXTEND, self.0.terms.keys(name), vec![text(*id), mode, millis(refresh.ttl)])
+            ScriptCall::new(
+                &EXTEND,
+                self.0.terms.keys(name),
+                vec![text(*id), mode, millis(refresh.ttl)],
+            )
         };
         let answers = self.0.link.calls(tickets.iter().map(call).collect()).await;
         answers.into_iter().map(|answer| parse::kept(&answer?.value)).collect()

@@ -1,6 +1,6 @@
 //! Where a refusal sends a request.
 
-use super::line::Line;
+use super::line::ServerLine;
 
 /// What to do after a refusal, which had no effect.
 pub(super) enum Redirect {
@@ -9,7 +9,7 @@ pub(super) enum Redirect {
     /// Ask again, by the new map.
     Again,
     /// Ask there, this once.
-    Aside(Line),
+    Aside(ServerLine),
     /// Ask again after a pause.
     Later,
 }

@@ -6,7 +6,7 @@ use crate::clock::Moment;
 
 /// The answer, and when it was asked for.
 #[derive(Debug)]
-pub(in crate::engines) struct Reply {
+pub(in crate::engines) struct RedisReply {
     pub(in crate::engines) value: Value,
     /// When the request left.
     pub(in crate::engines::redis) sent_at: Moment,

@@ -2,16 +2,16 @@
 
 use redis::Arg;
 
-use super::super::script::Call;
+use super::super::script::ScriptCall;
 
 /// Something to be asked.
 #[derive(Clone)]
-pub(in crate::engines::redis) enum Request {
-    Call(Call),
+pub(in crate::engines::redis) enum RedisRequest {
+    Call(ScriptCall),
     Command(redis::Cmd),
 }
 
-impl Request {
+impl RedisRequest {
     /// The first key, or something that may stand for it: commands without a
     /// key can be asked anywhere.
     pub(super) fn key(&self) -> Option<&[u8]> {

@@ -6,14 +6,14 @@ use std::time::Duration;
 use redis::RedisError;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::super::address::{Address, Topology};
-use super::super::settings::Settings;
+use super::super::address::{RedisAddress, Topology};
+use super::super::settings::RedisSettings;
 use super::cluster::Cluster;
-use super::line::Line;
-use super::listener::{ChannelKind, Listener};
+use super::line::ServerLine;
+use super::listener::{ChannelKind, PushListener};
 use super::push::Push;
 use super::redirect::Redirect;
-use super::request::Request;
+use super::request::RedisRequest;
 use super::ways::Way;
 use super::wire::ConnectionTerms;
 use super::{fault, ways};
@@ -23,9 +23,9 @@ use crate::error::Result;
 
 /// The servers of a deployment.
 #[derive(Clone)]
-pub(super) struct Routes(Arc<Inner>);
+pub(super) struct Routes(Arc<RoutesShared>);
 
-struct Inner {
+struct RoutesShared {
     terms: Arc<ConnectionTerms>,
     replicas: Option<u64>,
     shape: Shape,
@@ -33,7 +33,7 @@ struct Inner {
 
 enum Shape {
     /// One primary, whichever it is.
-    One { commands: Line, listener: Listener },
+    One { commands: ServerLine, listener: PushListener },
     /// A primary per slot.
     Cluster(Cluster),
 }
@@ -41,7 +41,7 @@ enum Shape {
 impl Routes {
     /// Stands when every connection does that is needed from the start.
     pub(super) async fn open(
-        settings: &Settings,
+        settings: &RedisSettings,
         clock: Clock,
         health: &Arc<Health>,
         pushes: UnboundedSender<Push>,
@@ -54,11 +54,11 @@ impl Routes {
             }
             place => open_one(Way::new(place, settings, &terms), &terms, health, pushes).await?,
         };
-        Ok(Self(Arc::new(Inner { terms, replicas: settings.replicas, shape })))
+        Ok(Self(Arc::new(RoutesShared { terms, replicas: settings.replicas, shape })))
     }
 
     /// The way to whoever serves the request.
-    pub(super) fn line(&self, request: &Request) -> Result<Line> {
+    pub(super) fn line(&self, request: &RedisRequest) -> Result<ServerLine> {
         match &self.0.shape {
             Shape::One { commands, .. } => Ok(commands.clone()),
             Shape::Cluster(cluster) => cluster.line(request.key()),
@@ -66,7 +66,7 @@ impl Routes {
     }
 
     /// Which primary has the slot of a key, in a cluster.
-    pub(super) fn home(&self, key: &[u8]) -> Option<Address> {
+    pub(super) fn home(&self, key: &[u8]) -> Option<RedisAddress> {
         match &self.0.shape {
             Shape::One { .. } => None,
             Shape::Cluster(cluster) => cluster.home(key),
@@ -85,7 +85,7 @@ impl Routes {
     }
 
     /// A server has refused a request.
-    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Redirect {
+    pub(super) fn refused(&self, line: &ServerLine, cause: &RedisError) -> Redirect {
         match &self.0.shape {
             Shape::Cluster(cluster) => cluster.refused(line, cause),
             Shape::One { commands, listener } => {
@@ -99,7 +99,7 @@ impl Routes {
     }
 
     /// Every primary by name.
-    pub(super) fn everywhere(&self, endpoint: &str) -> Vec<(String, Line)> {
+    pub(super) fn everywhere(&self, endpoint: &str) -> Vec<(String, ServerLine)> {
         match &self.0.shape {
             Shape::One { commands, .. } => vec![(endpoint.to_owned(), commands.clone())],
             Shape::Cluster(cluster) => cluster.everywhere(),
@@ -157,7 +157,7 @@ async fn open_one(
     let commands = way.clone().command_line(terms, Box::new(move |up| report.set(up)));
     commands.wire(terms.connect).await?;
     let listener =
-        Listener::start(way, Arc::clone(terms), ChannelKind::Plain, pushes, Box::new(|| ()));
+        PushListener::start(way, Arc::clone(terms), ChannelKind::Plain, pushes, Box::new(|| ()));
     listener.line().wire(terms.connect).await?;
     Ok(Shape::One { commands, listener })
 }

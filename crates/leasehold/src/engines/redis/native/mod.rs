@@ -27,11 +27,11 @@ use self::channels::Channels;
 use self::keys::{KeySpace, Shard};
 use self::verb::{PushedNews, TimedAnswer};
 use self::waiters::Waiters;
-use self::watchers::Watchers;
+use self::watchers::NativeWatchers;
 use super::checkup::Checkup;
-use super::link::{Link, Push};
+use super::link::{Push, RedisLink};
 use super::renewals;
-use super::settings::{Settings, WakeBy};
+use super::settings::{RedisSettings, WakeBy};
 use super::waits::{SPIN, Waits};
 use crate::claim::{
     Busy, Claim, Ending, Mode, Refresh, Released, Renewal, Stance, Ticket, Verdict, Wake, Wants,
@@ -53,16 +53,16 @@ const LOOK: Duration = Duration::from_secs(5);
 
 /// Locks in Redis, in our own layout.
 #[derive(Debug, Clone)]
-struct Native(Arc<Inner>);
+struct Native(Arc<NativeClient>);
 
 #[derive(Debug)]
-struct Inner {
-    link: Link,
+struct NativeClient {
+    link: RedisLink,
     key_space: KeySpace,
     batcher: Batcher,
     waiters: Waiters,
     waits: Waits,
-    watchers: Watchers,
+    watchers: NativeWatchers,
     channels: Arc<Channels>,
     /// Where tasks live.
     home: Handle,
@@ -75,8 +75,8 @@ struct Inner {
 }
 
 pub(super) async fn open(
-    link: Link,
-    settings: &Settings,
+    link: RedisLink,
+    settings: &RedisSettings,
     prefix: &str,
     checkup: Checkup,
     clock: Clock,
@@ -85,10 +85,10 @@ pub(super) async fn open(
     profile.survives = checkup.survives().await;
 
     let (orphans, lost) = unbounded_channel();
-    let native = Native(Arc::new(Inner {
+    let native = Native(Arc::new(NativeClient {
         key_space: KeySpace::new(prefix, settings.database, link.is_cluster()),
         batcher: Batcher::start(link.clone(), orphans),
-        watchers: Watchers::default(),
+        watchers: NativeWatchers::default(),
         waiters: Waiters::default(),
         waits: Waits::default(),
         channels: Arc::new(Channels::new(link.clone(), clock.clone())),
@@ -107,7 +107,7 @@ pub(super) async fn open(
     Ok(Arc::new(native))
 }
 
-fn promises(link: &Link, wake: WakeBy) -> Profile {
+fn promises(link: &RedisLink, wake: WakeBy) -> Profile {
     let mut profile = Profile::new("redis", link.endpoint());
     profile.grants = Grants::Counted;
     profile.fencing = Fencing::Clocked;
@@ -126,7 +126,7 @@ fn promises(link: &Link, wake: WakeBy) -> Profile {
 }
 
 /// Rings the waiters, as long as the engine lives.
-async fn listen(engine: Weak<Inner>, mut pushes: UnboundedReceiver<Push>) {
+async fn listen(engine: Weak<NativeClient>, mut pushes: UnboundedReceiver<Push>) {
     while let Some(push) = pushes.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         match push {
@@ -141,7 +141,7 @@ async fn listen(engine: Weak<Inner>, mut pushes: UnboundedReceiver<Push>) {
 
 /// Clears away records whose lease has ended. Nobody sees them any more, but
 /// watchers have to hear of it.
-async fn clear(engine: Weak<Inner>, mut lost: UnboundedReceiver<Orphans>) {
+async fn clear(engine: Weak<NativeClient>, mut lost: UnboundedReceiver<Orphans>) {
     while let Some(orphans) = lost.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         for name in verb::names(&orphans).unwrap_or_default() {
@@ -151,7 +151,7 @@ async fn clear(engine: Weak<Inner>, mut lost: UnboundedReceiver<Orphans>) {
     }
 }
 
-impl Inner {
+impl NativeClient {
     /// What is no news of ours is nobody's: anyone may publish.
     fn hear(&self, channel: &[u8], payload: &[u8]) {
         if self.watchers.hear(channel, payload) {
@@ -343,28 +343,28 @@ impl Engine for Native {
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.acquire(claim).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.acquire(claim).await })
     }
 
     fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { Ok(inner.wait(ticket, until).await) })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { Ok(client.wait(ticket, until).await) })
     }
 
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(inner.renew(tickets))
+        let client = Arc::clone(&self.0);
+        Box::pin(client.renew(tickets))
     }
 
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.release(ticket, ending).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.release(ticket, ending).await })
     }
 
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.convert(ticket, to).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.convert(ticket, to).await })
     }
 
     fn events(&self) -> Events {
@@ -372,13 +372,13 @@ impl Engine for Native {
     }
 
     fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { look::inspect(&inner, selector, page).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { look::inspect(&client, selector, page).await })
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.evict(eviction).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.evict(eviction).await })
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
@@ -391,10 +391,10 @@ impl Engine for Native {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        let inner = Arc::clone(&self.0);
+        let client = Arc::clone(&self.0);
         Box::pin(async move {
-            inner.watchers.close();
-            inner.link.close();
+            client.watchers.close();
+            client.link.close();
             Ok(())
         })
     }

@@ -10,7 +10,7 @@ use crate::name::Namespace;
 
 /// Those who watch records.
 #[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<Crowd>);
+pub(super) struct NativeWatchers(Mutex<Crowd>);
 
 #[derive(Debug, Default)]
 struct Crowd {
@@ -19,7 +19,7 @@ struct Crowd {
     channels: HashMap<Vec<u8>, Namespace>,
 }
 
-impl Watchers {
+impl NativeWatchers {
     fn crowd(&self) -> MutexGuard<'_, Crowd> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::look::texts;
 use super::stored_record;
-use super::{Inner, Shard};
+use super::{NativeClient, Shard};
 use crate::clock::{Moment, wall_micros};
 use crate::engine::{RecordEvent, RecordEvents, Scope};
 use crate::engines::kit::watch_queue::WatchQueue;
-use crate::engines::redis::link::Request;
+use crate::engines::redis::link::RedisRequest;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -20,12 +20,12 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The channels that one watcher needs, until it goes.
 #[derive(Debug)]
 struct Subscription {
-    engine: Arc<Inner>,
+    engine: Arc<NativeClient>,
     channels: Vec<Vec<u8>>,
 }
 
 impl Subscription {
-    async fn on(engine: &Arc<Inner>, channels: &[Vec<u8>]) -> Result<Self> {
+    async fn on(engine: &Arc<NativeClient>, channels: &[Vec<u8>]) -> Result<Self> {
         let mut stay = Self { engine: Arc::clone(engine), channels: Vec::new() };
         for channel in channels {
             engine.channels.stay(channel).await?;
@@ -48,8 +48,8 @@ impl Drop for Subscription {
 
 /// One watcher.
 #[derive(Debug)]
-pub(super) struct Watching {
-    engine: Arc<Inner>,
+pub(super) struct NativeWatch {
+    engine: Arc<NativeClient>,
     _stay: Subscription,
     queue: Arc<WatchQueue>,
     shards: Vec<Shard>,
@@ -57,8 +57,8 @@ pub(super) struct Watching {
     look_at: Moment,
 }
 
-impl Watching {
-    pub(super) async fn start(engine: Arc<Inner>, scope: Scope) -> Result<Self> {
+impl NativeWatch {
+    pub(super) async fn start(engine: Arc<NativeClient>, scope: Scope) -> Result<Self> {
         let space = scope.namespace().clone();
         let shards = engine.key_space.shards(&space);
         let channels: Vec<_> = shards.iter().map(Shard::changes).collect();
@@ -90,10 +90,10 @@ impl Watching {
 
 /// Ends what is due; those who watch are told by the script that ends it. A
 /// server that is away keeps nobody from looking at the others.
-async fn look(engine: &Inner, shards: &[Shard], space: &Namespace) -> Result<()> {
+async fn look(engine: &NativeClient, shards: &[Shard], space: &Namespace) -> Result<()> {
     // Only a hint: what is due is decided by the server.
     let due = |shard: &Shard| stored_record::due(shard.lapses().to_vec(), wall_micros() / 1000);
-    let asked = shards.iter().map(|shard| Request::Command(due(shard))).collect();
+    let asked = shards.iter().map(|shard| RedisRequest::Command(due(shard))).collect();
     let mut outcome = Ok(());
     for reply in engine.link.asks(asked).await {
         outcome = match reply {
@@ -104,20 +104,20 @@ async fn look(engine: &Inner, shards: &[Shard], space: &Namespace) -> Result<()>
     outcome
 }
 
-async fn end_all(engine: &Inner, space: &Namespace, due: redis::Value) -> Result<()> {
+async fn end_all(engine: &NativeClient, space: &Namespace, due: redis::Value) -> Result<()> {
     for text in texts(due)? {
         engine.end_if_due(&Name::new(space, text)?).await?;
     }
     Ok(())
 }
 
-impl RecordEvents for Watching {
+impl RecordEvents for NativeWatch {
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
         Box::pin(self.wait())
     }
 }
 
-impl Drop for Watching {
+impl Drop for NativeWatch {
     fn drop(&mut self) {
         self.engine.watchers.remove(&self.queue, &self.space);
     }

@@ -8,4 +8,4 @@ mod request;
 pub(super) use jute::JuteReader;
 pub(super) use numbers::PING_XID;
 pub(super) use reply::{Body, Code, Greeting, Head, RequestKind, Stat, WatchNotice, What};
-pub(super) use request::{Acl, Hello, Node, Request, digest};
+pub(super) use request::{Acl, CreateMode, Hello, ZkRequest, digest};

@@ -2,7 +2,7 @@
 
 use super::jute::{JuteReader, garbled};
 use super::numbers::{AUTH_XID, NOTICE_XID, PING_XID, op};
-use super::request::Request;
+use super::request::ZkRequest;
 use crate::error::Result;
 
 /// Why a server refuses.
@@ -87,8 +87,8 @@ impl Body {
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct RequestKind(i32);
 
-impl From<&Request> for RequestKind {
-    fn from(request: &Request) -> Self {
+impl From<&ZkRequest> for RequestKind {
+    fn from(request: &ZkRequest) -> Self {
         Self(request.op())
     }
 }
@@ -197,7 +197,7 @@ mod tests {
             bytes.extend([code, code].map(i32::to_be_bytes).concat());
         }
         bytes.extend([255, 255, 255, 255, 1, 255, 255, 255, 255]);
-        let multi = RequestKind::from(&Request::Multi(Vec::new()));
+        let multi = RequestKind::from(&ZkRequest::Multi(Vec::new()));
         let steps = Body::read(&mut JuteReader::new(&bytes), multi).unwrap();
         let codes = [Code(0), Code::NO_NODE, Code::INCONSISTENT];
         assert_eq!(steps, Body::Steps(codes.map(Err).to_vec()));
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_list_comes_back_in_its_order() {
         let bytes = [&[0, 0, 0, 2][..], &[0, 0, 0, 1, b'b'], &[0, 0, 0, 1, b'a']].concat();
-        let list = RequestKind::from(&Request::GetChildren { path: "/".into(), watch: false });
+        let list = RequestKind::from(&ZkRequest::GetChildren { path: "/".into(), watch: false });
         let found = Body::read(&mut JuteReader::new(&bytes), list).unwrap();
         assert_eq!(found, Body::Children(vec!["b".into(), "a".into()]));
     }
