@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use ::redis::{Value, cmd};
 
-use super::{RedisLink, age_after};
+use super::age::age_after;
 use crate::engine::{Finding, Severity};
 use crate::engines::redis::checkup::field;
+use crate::engines::redis::link::RedisLink;
 use crate::error::Result;
 
 /// How long a step of the clock is worth mentioning.

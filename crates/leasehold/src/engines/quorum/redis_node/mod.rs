@@ -4,6 +4,7 @@
 //! libraries that lock the same servers in the same way exclude ours and are
 //! excluded by them.
 
+mod age;
 mod checkup;
 mod parse;
 mod steps;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use ::redis::Value;
 
+use self::age::age_after;
 use self::parse::LockReply;
 use self::steps::Steps;
 use super::node::{Kept, LockAnswer, Node, NodeMark, Number, Trust, counter, inscribe};
@@ -35,12 +37,6 @@ static EXTEND: Script =
 static UNLOCK: Script =
     Script::new(concat!(include_str!("common.lua"), include_str!("unlock.lua")));
 static LOOK: Script = Script::new(concat!(include_str!("common.lua"), include_str!("look.lua")));
-
-/// A server that has run for this many seconds, as it counts them, has certainly
-/// run for that long: it takes the difference of two clocks without fractions.
-fn age_after(span: Duration) -> u64 {
-    if span.is_zero() { 0 } else { span.as_secs() + u64::from(span.subsec_nanos() > 0) + 1 }
-}
 
 /// The key of a mutex, unless the URL says otherwise.
 const KEY: &str = "leasehold:{namespace}:{name}";
@@ -258,17 +254,4 @@ fn number(number: impl std::fmt::Display) -> Vec<u8> {
 
 fn millis(span: Duration) -> Vec<u8> {
     number(span.as_millis().max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A server that started at 0.95 says 60 at 60.0, and is 59.05 old.
-    #[test]
-    fn a_node_that_says_it_is_old_enough_is_old_enough() {
-        let after = |millis| age_after(Duration::from_millis(millis));
-        assert_eq!([after(2000), after(2500), after(60_000)], [3, 4, 61]);
-        assert_eq!(after(0), 0, "for nodes that never restart");
-    }
 }

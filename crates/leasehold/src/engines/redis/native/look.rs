@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::NativeClient;
+use super::client::NativeClient;
 use super::keys::Shard;
 use super::pack::garbled;
 use super::verb;

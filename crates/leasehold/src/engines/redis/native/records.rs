@@ -7,13 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Native;
 use super::batcher::{OpKeys, ScriptChoice};
+use super::client::NativeClient;
+use super::keys::Shard;
 use super::look::texts;
 use super::pack::garbled;
 use super::stored_record::{self, RecordAnswer, StoredRecord};
 use super::verb::{self, ScriptAnswer, TimedAnswer, millis};
 use super::watching::NativeWatch;
-use super::{Native, NativeClient, Shard};
 use crate::claim::{Ending, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::state;

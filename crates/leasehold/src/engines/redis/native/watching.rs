@@ -4,9 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::client::NativeClient;
+use super::keys::Shard;
 use super::look::texts;
 use super::stored_record;
-use super::{NativeClient, Shard};
 use crate::clock::{Moment, wall_micros};
 use crate::engine::{RecordEvent, RecordEvents, Scope};
 use crate::engines::kit::watch_queue::WatchQueue;
