@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::detached::Detached;
 use crate::engine::profile::{Promise, Purpose, Reach};
 use crate::engine::{BoxFuture, Engine, Profile};
-use crate::engines::{self, Row};
+use crate::engines::{self, EngineRow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Home;
 use crate::layers::retry::{Retry, Retrying};
@@ -129,6 +129,6 @@ fn layered(engine: Arc<dyn Engine>, retry: Retry) -> Arc<dyn Engine> {
 }
 
 /// Engines keep connections and tasks, and these belong on home.
-async fn open_at_home(home: &Home, row: &'static Row, url: Url) -> Result<Arc<dyn Engine>> {
+async fn open_at_home(home: &Home, row: &'static EngineRow, url: Url) -> Result<Arc<dyn Engine>> {
     Detached::of(home.handle().clone(), async move { (row.open)(url).await }).await
 }

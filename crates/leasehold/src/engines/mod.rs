@@ -35,7 +35,7 @@ use crate::url::Url;
 type Opened = BoxFuture<Result<Arc<dyn Engine>>>;
 
 /// What has to be known of an engine before it is opened.
-pub(crate) struct Row {
+pub(crate) struct EngineRow {
     pub(crate) scheme: &'static str,
     /// Other schemes of the same engine: other ways to reach it.
     pub(crate) ways: &'static [&'static str],
@@ -70,37 +70,37 @@ const SERVER_OPTIONS: &[&str] = &[
     "owner",
 ];
 
-static TABLE: [Row; 8] = [
-    Row {
+static TABLE: [EngineRow; 8] = [
+    EngineRow {
         scheme: "etcd",
         ways: &["etcds"],
         built: cfg!(feature = "etcd"),
         options: &["connect", "timeout", "root", "names", "ca", "cert", "cert_key"],
         open: open_etcd,
     },
-    Row { scheme: "memory", ways: &[], built: true, options: &[], open: open_memory },
-    Row {
+    EngineRow { scheme: "memory", ways: &[], built: true, options: &[], open: open_memory },
+    EngineRow {
         scheme: "mysql",
         ways: &["mariadb"],
         built: cfg!(feature = "mysql"),
         options: SERVER_OPTIONS,
         open: open_mysql,
     },
-    Row {
+    EngineRow {
         scheme: "postgres",
         ways: &["postgresql"],
         built: cfg!(feature = "postgres"),
         options: SERVER_OPTIONS,
         open: open_postgres,
     },
-    Row {
+    EngineRow {
         scheme: "quorum",
         ways: &["redlock"],
         built: cfg!(feature = "quorum"),
         options: &["node_timeout", "poll", "quarantine", "key", "connect", "timeout"],
         open: open_quorum,
     },
-    Row {
+    EngineRow {
         scheme: "redis",
         ways: &[
             "rediss",
@@ -133,14 +133,14 @@ static TABLE: [Row; 8] = [
         ],
         open: open_redis,
     },
-    Row {
+    EngineRow {
         scheme: "sqlite",
         ways: &[],
         built: cfg!(feature = "sqlite"),
         options: &["busy", "poll", "create_parent"],
         open: open_sqlite,
     },
-    Row {
+    EngineRow {
         scheme: "zookeeper",
         ways: &["zookeepers"],
         built: cfg!(feature = "zookeeper"),
@@ -153,7 +153,7 @@ static TABLE: [Row; 8] = [
 ];
 
 /// The engine of a scheme.
-pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
+pub(crate) fn find(scheme: &str) -> Result<&'static EngineRow> {
     let Some(row) = TABLE.iter().find(|row| row.answers_to(scheme)) else {
         return Err(Error::invalid(format!("an engine URL starts with one of {}", schemes())));
     };
@@ -163,7 +163,7 @@ pub(crate) fn find(scheme: &str) -> Result<&'static Row> {
     Err(not_built(row.scheme))
 }
 
-impl Row {
+impl EngineRow {
     /// How a URL of this engine may start.
     fn words(&self) -> String {
         let words = std::iter::once(&self.scheme).chain(self.ways).map(|word| format!("{word}:"));
@@ -204,7 +204,7 @@ pub fn is_engine_url(text: &str) -> bool {
 
 /// All schemes, for people.
 pub(crate) fn schemes() -> String {
-    let schemes: Vec<_> = TABLE.iter().map(Row::words).collect();
+    let schemes: Vec<_> = TABLE.iter().map(EngineRow::words).collect();
     schemes.join(", ")
 }
 
@@ -217,7 +217,7 @@ fn open_memory(url: Url) -> Opened {
     })
 }
 
-/// One function for each engine that a feature turns on or off; see [`Row::open`].
+/// One function for each engine that a feature turns on or off; see [`EngineRow::open`].
 macro_rules! openers {
     ($($name:ident, $feature:literal, |$url:ident| $open:expr;)+) => { $(
         #[cfg(feature = $feature)]

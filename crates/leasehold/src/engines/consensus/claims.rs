@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::ConsensusClient;
+use super::client::ConsensusClient;
 use super::ensemble::{
-    Ensemble, Entered, Joined, Newcomer, Queue, QueueEntry, QueuePart, StoredValue,
+    Ensemble, Entered, Joined, Newcomer, QueueEntry, QueueId, QueuePart, StoredValue,
 };
 use super::leases::{LeaseStage, OwnLease};
 use super::metadata::Metadata;
@@ -110,7 +110,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         lease: &mut OwnLease,
         wants: Wants,
     ) -> Result<(Vec<QueueEntry>, Read)> {
-        let line = Queue::of(&claim.ticket.name, QueuePart::Queue);
+        let line = QueueId::of(&claim.ticket.name, QueuePart::Queue);
         if let Some(mine) = lease.entries.first() {
             return Ok((self.ensemble.list(line, Some(mine.clone())).await?, None));
         }
@@ -154,7 +154,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         &self,
         claim: &Claim,
         lease: &mut OwnLease,
-        line: Queue,
+        line: QueueId,
         mode: Mode,
         wants: Wants,
     ) -> Result<Joined> {

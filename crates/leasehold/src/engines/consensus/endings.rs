@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::ensemble::{Ensemble, If, Queue, QueueEntry, QueuePart, TxnStep, ValueLife};
+use super::client::ConsensusClient;
+use super::ensemble::{Ensemble, If, QueueEntry, QueueId, QueuePart, TxnStep, ValueLife};
 use super::leases::OwnLease;
-use super::{ConsensusClient, records};
+use super::records;
 use crate::claim::{Ending, LeaseId, Mode, Released, Store, Ticket};
 use crate::error::Result;
 
@@ -82,7 +83,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         };
         let mut found = false;
         for part in parts {
-            found |= self.ensemble.withdraw(Queue::of(&ticket.name, *part), ticket.id).await?;
+            found |= self.ensemble.withdraw(QueueId::of(&ticket.name, *part), ticket.id).await?;
         }
         Ok(found)
     }

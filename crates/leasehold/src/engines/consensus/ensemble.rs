@@ -19,12 +19,12 @@ use crate::name::{Name, Namespace};
 
 /// A line: where the claims on a name stand one behind the other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(in crate::engines) struct Queue {
+pub(in crate::engines) struct QueueId {
     pub(in crate::engines) name: Name,
     pub(in crate::engines) part: QueuePart,
 }
 
-impl Queue {
+impl QueueId {
     pub(in crate::engines) fn of(name: &Name, part: QueuePart) -> Self {
         Self { name: name.clone(), part }
     }
@@ -110,7 +110,7 @@ pub(in crate::engines) enum KeyChange {
 
 /// A key that is there, and the news of its next change. Dropped, it is not
 /// watched any more.
-pub(in crate::engines) struct Watched {
+pub(in crate::engines) struct WatchedKey {
     /// What is written on it: a metadata, or a word to its owner.
     pub(in crate::engines) bytes: Vec<u8>,
     /// Resolves once, with the first change after the look.
@@ -214,15 +214,15 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     fn join(
         &self,
         session: Arc<Session>,
-        line: Queue,
+        line: QueueId,
         newcomer: Newcomer,
     ) -> BoxFuture<Result<Entered>>;
 
     /// A line in order. With `mine`, as much of it as `join` tells.
-    fn list(&self, line: Queue, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>>;
+    fn list(&self, line: QueueId, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>>;
 
     /// The same, and the news of its next change.
-    fn watch_line(&self, line: Queue) -> BoxFuture<Result<WatchedQueue>>;
+    fn watch_line(&self, line: QueueId) -> BoxFuture<Result<WatchedQueue>>;
 
     /// Looks at entries: metadata and fence of each that is there, in one trip.
     fn look(&self, keys: Vec<Arc<str>>) -> BoxFuture<Result<Vec<Look>>>;
@@ -232,7 +232,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     fn is_there(&self, key: Arc<str>, fence: u64) -> BoxFuture<Result<bool>>;
 
     /// Watches an entry; `None` if it is not there.
-    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>>;
+    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<WatchedKey>>>;
 
     /// Carries out all steps, or none: `None` if a check failed, otherwise the
     /// version that the change has.
@@ -248,7 +248,7 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
 
     /// Removes what unanswered requests of this id have left in a line, and sees
     /// to it that none can leave anything later. Whether anything was there.
-    fn withdraw(&self, line: Queue, id: LeaseId) -> BoxFuture<Result<bool>>;
+    fn withdraw(&self, line: QueueId, id: LeaseId) -> BoxFuture<Result<bool>>;
 
     /// The names of a namespace that begin with `prefix` and have lines, after
     /// `after`, in byte order; at most `most`, and whether there are more.

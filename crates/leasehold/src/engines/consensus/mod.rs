@@ -5,10 +5,12 @@
 //! watches the one entry before it. The store numbers what is made in it, and
 //! the number of an entry is its fence.
 //!
-//! `ensemble.rs` says what a store must be able to do; `line.rs` reads off a
-//! line who holds; `leases.rs` is what this client knows of its own leases.
+//! `ensemble.rs` says what a store must be able to do; `queue.rs` reads off
+//! a line who holds; `leases.rs` is what this client knows of its own leases.
 
+mod attended;
 mod claims;
+mod client;
 mod endings;
 #[cfg_attr(
     not(all(feature = "zookeeper", feature = "etcd")),
@@ -31,17 +33,16 @@ mod view;
 mod waits;
 
 pub(in crate::engines) use ensemble::{
-    Ensemble, Entered, If, Joined, KeyChange, Look, Newcomer, Queue, QueueEntry, QueuePart, Scan,
-    StoredValue, TxnStep, ValueLife, ValueNews, Watched, WatchedQueue,
+    Ensemble, Entered, If, Joined, KeyChange, Look, Newcomer, QueueEntry, QueueId, QueuePart, Scan,
+    StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 pub(in crate::engines) use metadata::Metadata;
 pub(in crate::engines) use session::Session;
 
 use std::sync::Arc;
 
-use self::leases::OwnLeases;
+use self::client::ConsensusClient;
 use self::records::ConsensusRecords;
-use self::upkeep::Attended;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{
@@ -52,17 +53,10 @@ use crate::engine::{
     Selector,
 };
 use crate::error::Result;
-use crate::home::Handle;
 
 /// An engine on `ensemble`. Called on home.
 pub(in crate::engines) fn engine<E: Ensemble>(ensemble: E, clock: Clock) -> Arc<dyn Engine> {
-    let client = Arc::new(ConsensusClient {
-        ensemble,
-        clock,
-        home: Handle::current(),
-        leases: OwnLeases::default(),
-        attended: Attended::default(),
-    });
+    let client = ConsensusClient::new(ensemble, clock);
     Arc::new(Consensus { shelf: ConsensusRecords::new(Arc::clone(&client)), client })
 }
 
@@ -90,29 +84,6 @@ pub(in crate::engines) fn promises(scheme: &'static str, endpoint: String) -> Pr
 struct Consensus<E: Ensemble> {
     client: Arc<ConsensusClient<E>>,
     shelf: ConsensusRecords<E>,
-}
-
-/// The store, and what is known of each lease of this client.
-#[derive(Debug)]
-struct ConsensusClient<E: Ensemble> {
-    ensemble: E,
-    clock: Clock,
-    home: Handle,
-    leases: OwnLeases,
-    /// The sessions whose end is waited for.
-    attended: Attended,
-}
-
-impl<E: Ensemble> ConsensusClient<E> {
-    /// How a claim is carried out, which may not be what it is called.
-    fn way(&self, mode: Mode) -> Mode {
-        match mode {
-            Mode::Exclusive if self.ensemble.mutex_is_semaphore() => {
-                Mode::Permits { take: 1, of: 1 }
-            }
-            mode => mode,
-        }
-    }
 }
 
 impl<E: Ensemble> Engine for Consensus<E> {

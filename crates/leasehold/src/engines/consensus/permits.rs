@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ConsensusClient;
 use super::claims::{ATTEMPTS, removed};
-use super::ensemble::{Ensemble, Queue, QueueEntry, QueuePart};
+use super::client::ConsensusClient;
+use super::ensemble::{Ensemble, QueueEntry, QueueId, QueuePart};
 use super::leases::{LeaseStage, OwnLease};
 use super::queue::{QueueStanding, fits, other_count, standing, weight};
 use crate::claim::{Claim, Mode, Stance, Verdict, Wants};
@@ -27,7 +27,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         take: u32,
         of: u32,
     ) -> Result<Verdict> {
-        let line = Queue::of(&claim.ticket.name, QueuePart::Permits);
+        let line = QueueId::of(&claim.ticket.name, QueuePart::Permits);
         if !lease.entries.is_empty() && !lease.is_doubtful() {
             let permits = self.ensemble.list(line.clone(), None).await?;
             if are_in(&lease.entries, &permits) {
@@ -57,7 +57,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         claim: &Claim,
         lease: &mut OwnLease,
     ) -> Result<Option<Verdict>> {
-        let line = Queue::of(&claim.ticket.name, QueuePart::Door);
+        let line = QueueId::of(&claim.ticket.name, QueuePart::Door);
         let mut removals = 0;
         while removals < ATTEMPTS {
             let found = match &lease.door {
@@ -91,7 +91,7 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// that a moment: `None` once the door has moved on.
     async fn behind(self: &Arc<Self>, claim: &Claim, ahead: &Arc<str>) -> Result<Option<Verdict>> {
         let Mode::Permits { take, of } = self.way(claim.ticket.mode) else { return Ok(None) };
-        let line = Queue::of(&claim.ticket.name, QueuePart::Permits);
+        let line = QueueId::of(&claim.ticket.name, QueuePart::Permits);
         let permits = self.ensemble.list(line, None).await?;
         if let Some(mode) = self.other_count(&permits, of).await? {
             return self.refuse(claim, mode).await.map(Some);

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ConsensusClient;
-use super::ensemble::{Ensemble, If, Queue, QueuePart, StoredValue, ValueLife, ValueNews};
+use super::client::ConsensusClient;
+use super::ensemble::{Ensemble, If, QueueId, QueuePart, StoredValue, ValueLife, ValueNews};
 use super::leases::{OwnLease, Task};
 use super::queue::holders;
 use crate::claim::{Expect, Mode, RawRecord, Store, Ticket};
@@ -145,7 +145,7 @@ impl<E: Ensemble> ConsensusClient<E> {
             Mode::Permits { .. } => QueuePart::Permits,
             Mode::Exclusive | Mode::Read | Mode::Write => QueuePart::Queue,
         };
-        let line = self.ensemble.list(Queue::of(&ticket.name, part), None).await?;
+        let line = self.ensemble.list(QueueId::of(&ticket.name, part), None).await?;
         let front = if part == QueuePart::Queue { holders(&line) } else { &line[..] };
         let Some(entry) = front.iter().find(|entry| entry.id == Some(ticket.id)) else {
             return Ok(None);
@@ -276,7 +276,7 @@ impl<E: Ensemble> ConsensusClient<E> {
             filled.close();
         };
         let task = Task(self.home.spawn(task).abort_handle());
-        Ok(Box::new(Watching { queue, _task: task }))
+        Ok(Box::new(ConsensusWatch { queue, _task: task }))
     }
 }
 
@@ -294,12 +294,12 @@ fn event(news: ValueNews, scope: &Scope) -> Option<RecordEvent> {
 
 /// One watcher.
 #[derive(Debug)]
-struct Watching {
+struct ConsensusWatch {
     queue: Arc<WatchQueue>,
     _task: Task,
 }
 
-impl RecordEvents for Watching {
+impl RecordEvents for ConsensusWatch {
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
         Box::pin(async {
             loop {

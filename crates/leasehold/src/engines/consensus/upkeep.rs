@@ -1,11 +1,10 @@
 //! Looking after leases: signs of life, entries that vanish, sessions that end,
 //! fixed leases whose time is up.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::ConsensusClient;
+use super::client::ConsensusClient;
 use super::endings::remove;
 use super::ensemble::{Ensemble, KeyChange, QueueEntry, TxnStep};
 use super::leases::{LeaseStage, OwnLease, Task};
@@ -22,16 +21,6 @@ use crate::error::Error;
 const SETTLED: Duration = Duration::from_millis(50);
 /// The pause before what failed is tried again.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
-
-/// The sessions whose end is waited for.
-#[derive(Debug, Default)]
-pub(super) struct Attended(Mutex<HashSet<u64>>);
-
-impl Attended {
-    fn locked(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl<E: Ensemble> ConsensusClient<E> {
     /// Whether the last sign of life is not fresh any more.

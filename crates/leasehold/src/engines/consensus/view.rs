@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ConsensusClient;
-use super::ensemble::{Ensemble, Queue, QueueEntry, QueuePart, TxnStep};
+use super::client::ConsensusClient;
+use super::ensemble::{Ensemble, QueueEntry, QueueId, QueuePart, TxnStep};
 use super::mark::{EntryMark, REVOKE};
 use super::metadata::Metadata;
 use super::queue::{fits, holders};
@@ -96,7 +96,7 @@ impl<E: Ensemble> ConsensusClient<E> {
 
     /// Who holds a name and who waits for it.
     async fn seen(&self, name: &Name) -> Result<(Vec<SeenClaim>, Vec<SeenClaim>)> {
-        let queue = self.ensemble.list(Queue::of(name, QueuePart::Queue), None).await?;
+        let queue = self.ensemble.list(QueueId::of(name, QueuePart::Queue), None).await?;
         if queue.is_empty() {
             return self.seen_with_permits(name).await;
         }
@@ -107,8 +107,8 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 
     async fn seen_with_permits(&self, name: &Name) -> Result<(Vec<SeenClaim>, Vec<SeenClaim>)> {
-        let permits = self.ensemble.list(Queue::of(name, QueuePart::Permits), None).await?;
-        let door = self.ensemble.list(Queue::of(name, QueuePart::Door), None).await?;
+        let permits = self.ensemble.list(QueueId::of(name, QueuePart::Permits), None).await?;
+        let door = self.ensemble.list(QueueId::of(name, QueuePart::Door), None).await?;
         let mut holding = grouped(self.look_closely(permits).await?);
         let mut waiting = self.look_closely(door).await?;
         // The door does not say what one wants behind it.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::ConsensusClient;
 use super::claims::fence;
-use super::ensemble::{Ensemble, Queue, QueuePart};
+use super::client::ConsensusClient;
+use super::ensemble::{Ensemble, QueueId, QueuePart};
 use super::leases::{LeaseStage, OwnLease};
 use super::permits::are_in;
 use super::queue::{QueueStanding, standing};
@@ -57,7 +57,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         let mut ahead = ahead;
         loop {
             self.passed(ahead).await?;
-            let line = Queue::of(&lease.ticket.name, QueuePart::Queue);
+            let line = QueueId::of(&lease.ticket.name, QueuePart::Queue);
             let queue = self.ensemble.list(line, Some(mine.clone())).await?;
             match standing(&queue, mine) {
                 QueueStanding::Holds => return Ok(self.handed_over(lease)),
@@ -76,7 +76,7 @@ impl<E: Ensemble> ConsensusClient<E> {
 
     async fn permits_come(self: &Arc<Self>, lease: &OwnLease) -> Result<Wake> {
         loop {
-            let line = Queue::of(&lease.ticket.name, QueuePart::Permits);
+            let line = QueueId::of(&lease.ticket.name, QueuePart::Permits);
             let watched = self.ensemble.watch_line(line).await?;
             if !are_in(&lease.entries, &watched.line) {
                 return Ok(Wake::Look);

@@ -1,7 +1,7 @@
 //! What an operator should know of the servers.
 
 use super::Etcd;
-use super::link::Dial;
+use super::link::EtcdDialer;
 use super::proto::{AuthenticateRequest, StatusRequest, StatusResponse};
 use super::version::Version;
 use crate::engine::{Finding, Severity};
@@ -17,7 +17,7 @@ impl Etcd {
     pub(super) async fn examine(&self) -> Result<Vec<Finding>> {
         let mut findings = self.skew().await?;
         let mut members = Vec::new();
-        for dial in self.link.dials() {
+        for dial in self.link.dialers() {
             match self.link.ask_at(dial, StatusRequest {}).await {
                 Ok(status) => {
                     findings.extend(about(dial, &status));
@@ -43,7 +43,7 @@ impl Etcd {
     }
 
     fn lonely(&self) -> Option<Finding> {
-        (self.link.dials().len() == 1).then(|| {
+        (self.link.dialers().len() == 1).then(|| {
             Finding::new(
                 Severity::Note,
                 "the URL names one endpoint; leases end if it is away for longer than their ttl",
@@ -66,7 +66,7 @@ impl Etcd {
     }
 }
 
-fn about(dial: &Dial, status: &StatusResponse) -> Vec<Finding> {
+fn about(dial: &EtcdDialer, status: &StatusResponse) -> Vec<Finding> {
     let host = dial.host().to_string();
     let mut all = flaws(&status.version);
     all.extend(leaderless(status));
@@ -164,7 +164,7 @@ fn lagging(members: &[StatusResponse]) -> Option<Finding> {
     })
 }
 
-fn silent(dial: &Dial, error: &Error) -> Finding {
+fn silent(dial: &EtcdDialer, error: &Error) -> Finding {
     Finding::new(
         Severity::Warning,
         format!("{}: {error}", dial.host()),

@@ -9,8 +9,8 @@ use super::Etcd;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Ensemble, Entered, If, Look, Newcomer, Queue, QueueEntry, Scan, Session, StoredValue, TxnStep,
-    ValueLife, ValueNews, Watched, WatchedQueue,
+    Ensemble, Entered, If, Look, Newcomer, QueueEntry, QueueId, Scan, Session, StoredValue,
+    TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -46,19 +46,19 @@ impl Ensemble for Arc<Etcd> {
     fn join(
         &self,
         session: Arc<Session>,
-        line: Queue,
+        line: QueueId,
         newcomer: Newcomer,
     ) -> BoxFuture<Result<Entered>> {
         let me = Self::clone(self);
         Box::pin(async move { me.join_line(session, &line, newcomer).await })
     }
 
-    fn list(&self, line: Queue, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>> {
+    fn list(&self, line: QueueId, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::list(&me, &line, mine.as_ref()).await })
     }
 
-    fn watch_line(&self, line: Queue) -> BoxFuture<Result<WatchedQueue>> {
+    fn watch_line(&self, line: QueueId) -> BoxFuture<Result<WatchedQueue>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::watch_line(&me, &line).await })
     }
@@ -76,7 +76,7 @@ impl Ensemble for Arc<Etcd> {
         })
     }
 
-    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>> {
+    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<WatchedKey>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::watch(&me, &key).await })
     }
@@ -95,7 +95,7 @@ impl Ensemble for Arc<Etcd> {
         Box::pin(async move { Etcd::downgrade(&me, &session, entry).await })
     }
 
-    fn withdraw(&self, line: Queue, id: LeaseId) -> BoxFuture<Result<bool>> {
+    fn withdraw(&self, line: QueueId, id: LeaseId) -> BoxFuture<Result<bool>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::withdraw(&me, &line, id).await })
     }

@@ -8,8 +8,8 @@ use super::proto::event::EventType;
 use super::proto::{Compare, Event, TxnRequest};
 use super::txn;
 use super::values::session_of;
-use super::watches::Watch;
-use crate::engines::consensus::{KeyChange, Look, TxnStep, Watched};
+use super::watches::KeyWatch;
+use crate::engines::consensus::{KeyChange, Look, TxnStep, WatchedKey};
 use crate::error::Result;
 
 /// How many steps a transaction may have: servers take 128 unless told otherwise.
@@ -29,11 +29,11 @@ impl Etcd {
         Ok(seen)
     }
 
-    pub(super) async fn watch(&self, key: &str) -> Result<Option<Watched>> {
+    pub(super) async fn watch(&self, key: &str) -> Result<Option<WatchedKey>> {
         let mut range = self.link.ask(txn::one(key), self.link.deadline()).await?;
         let Some(entry) = range.kvs.pop() else { return Ok(None) };
         let watch = self.watches.watch(key, Vec::new(), txn::revision(range.header) + 1);
-        Ok(Some(Watched { bytes: entry.value, change: Box::pin(first_change(watch)) }))
+        Ok(Some(WatchedKey { bytes: entry.value, change: Box::pin(first_change(watch)) }))
     }
 
     /// All steps or none: the version of the change, if it came about.
@@ -67,7 +67,7 @@ fn condition(step: &TxnStep) -> Option<Compare> {
     }
 }
 
-async fn first_change(mut watch: Watch) -> KeyChange {
+async fn first_change(mut watch: KeyWatch) -> KeyChange {
     match watch.next().await {
         None => KeyChange::Doubt,
         Some(event) if event.r#type() == EventType::Delete => KeyChange::Gone,

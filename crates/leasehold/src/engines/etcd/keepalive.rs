@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::leases::LiveLeases;
-use super::link::{Inbound, Link};
+use super::link::{EtcdLink, Inbound, backoff};
+use super::live_leases::LiveLeases;
 use super::proto::{LeaseKeepAliveRequest, LeaseKeepAliveResponse};
 use crate::claim::RENEW_FRACTION;
 use crate::clock::Moment;
@@ -24,7 +24,7 @@ pub(super) enum KeepaliveOrder {
 
 /// Lives as long as somebody can send it orders.
 pub(super) struct Keepalive {
-    link: Arc<Link>,
+    link: Arc<EtcdLink>,
     live: Arc<LiveLeases>,
     orders: mpsc::UnboundedReceiver<KeepaliveOrder>,
     /// Every session, and when it is to be renewed.
@@ -49,12 +49,12 @@ struct PendingRenewals {
 
 impl Keepalive {
     pub(super) fn new(
-        link: &Arc<Link>,
+        link: &Arc<EtcdLink>,
         live: &Arc<LiveLeases>,
         orders: mpsc::UnboundedReceiver<KeepaliveOrder>,
     ) -> Self {
         let (link, live) = (Arc::clone(link), Arc::clone(live));
-        Self { link, live, orders, due: HashMap::new(), backoff: super::backoff() }
+        Self { link, live, orders, due: HashMap::new(), backoff: backoff() }
     }
 
     pub(super) async fn beat(mut self) {

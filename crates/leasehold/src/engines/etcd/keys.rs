@@ -7,7 +7,7 @@ use super::proto::KeyValue;
 use super::settings::KeyNames;
 use super::txn::fence;
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Metadata, Queue, QueueEntry, QueuePart};
+use crate::engines::consensus::{Metadata, QueueEntry, QueueId, QueuePart};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 
@@ -16,7 +16,7 @@ const PERMITS: &str = "leases/";
 
 /// Where everything lies.
 #[derive(Clone, Debug)]
-pub(super) struct Keys {
+pub(super) struct EtcdKeys {
     root: String,
     names: KeyNames,
 }
@@ -31,7 +31,7 @@ pub(super) enum KeyKind {
     Other,
 }
 
-impl Keys {
+impl EtcdKeys {
     pub(super) const fn new(root: String, names: KeyNames) -> Self {
         Self { root, names }
     }
@@ -41,7 +41,7 @@ impl Keys {
     }
 
     /// What all keys of a line begin with.
-    pub(super) fn line(&self, line: &Queue) -> Result<String> {
+    pub(super) fn line(&self, line: &QueueId) -> Result<String> {
         let base = self.base(&line.name)?;
         Ok(match line.part {
             QueuePart::Queue => base,
@@ -249,16 +249,16 @@ mod tests {
 
     use super::*;
 
-    fn keys(names: KeyNames) -> Keys {
-        Keys::new("top/leasehold".into(), names)
+    fn keys(names: KeyNames) -> EtcdKeys {
+        EtcdKeys::new("top/leasehold".into(), names)
     }
 
     fn name(text: &str) -> Name {
         Name::new(&Namespace::default(), text).unwrap()
     }
 
-    fn line(text: &str, part: QueuePart) -> Queue {
-        Queue { name: name(text), part }
+    fn line(text: &str, part: QueuePart) -> QueueId {
+        QueueId { name: name(text), part }
     }
 
     fn stored(key: &str) -> KeyValue {
@@ -276,7 +276,7 @@ mod tests {
                     QueuePart::Door => Mode::Exclusive,
                     QueuePart::Permits => Mode::Permits { take: 3, of: 5 },
                 };
-                let own = Keys::own(&prefix, 0xabc, id, mode);
+                let own = EtcdKeys::own(&prefix, 0xabc, id, mode);
                 assert!(is_of(own.as_bytes(), id));
                 let KeyKind::QueueEntry(entry) = read(&prefix, part, &stored(&own)) else {
                     panic!("{own}")
@@ -310,7 +310,7 @@ mod tests {
     fn what_is_written_over_a_value_changes_no_mode() {
         let prefix = "a/";
         let seen = |part, mode, value: &[u8]| {
-            let key = stored(&Keys::own(prefix, 0xabc, LeaseId::random(), mode));
+            let key = stored(&EtcdKeys::own(prefix, 0xabc, LeaseId::random(), mode));
             match read(prefix, part, &KeyValue { value: value.into(), ..key }) {
                 KeyKind::QueueEntry(entry) => entry.mode,
                 found => panic!("{found:?}"),

@@ -1,14 +1,14 @@
 //! The leases of this client: what its sessions are on etcd.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use super::keepalive::{Keepalive, KeepaliveOrder};
-use super::link::{CallFault, Link, over};
+use super::link::{CallFault, EtcdLink, over};
+use super::live_leases::{LiveLeases, Span};
 use super::proto::{LeaseGrantRequest, LeaseRevokeRequest};
 use crate::clock::Moment;
 use crate::engines::consensus::Session;
@@ -17,7 +17,7 @@ use crate::home::Handle;
 
 /// One lease for each ttl and lock delay, in whole seconds.
 pub(super) struct Leases {
-    link: Arc<Link>,
+    link: Arc<EtcdLink>,
     live: Arc<LiveLeases>,
     /// Held while one is granted: one is enough for all who want it.
     granting: tokio::sync::Mutex<()>,
@@ -25,23 +25,9 @@ pub(super) struct Leases {
     beating: AbortHandle,
 }
 
-/// The sessions that are not over, by what was asked for.
-pub(super) struct LiveLeases {
-    link: Arc<Link>,
-    table: Mutex<BTreeMap<Span, Arc<Session>>>,
-}
-
-/// What a session is asked to be, in seconds: the servers keep it for both.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Span {
-    ttl: i64,
-    delay: i64,
-}
-
 impl Leases {
-    pub(super) fn new(link: &Arc<Link>, home: &Handle) -> Self {
-        let live = LiveLeases { link: Arc::clone(link), table: Mutex::default() };
-        let live = Arc::new(live);
+    pub(super) fn new(link: &Arc<EtcdLink>, home: &Handle) -> Self {
+        let live = LiveLeases::new(link);
         let (keepalive, orders) = mpsc::unbounded_channel();
         let beating = home.spawn(Keepalive::new(link, &live, orders).beat()).abort_handle();
         let granting = tokio::sync::Mutex::default();
@@ -96,8 +82,7 @@ impl Leases {
         let delay = Duration::from_secs(span.delay.unsigned_abs());
         let ttl = kept.saturating_sub(delay);
         let session = Arc::new(Session::new(id.cast_unsigned(), ttl, delay, sent_at));
-        self.live.table().insert(span, Arc::clone(&session));
-        self.link.state_publisher().new_session();
+        self.live.put(span, &session);
         // Keepalives are sent for as long as we are here.
         let _ = self.keepalive.send(KeepaliveOrder::Keep(Arc::clone(&session)));
         Ok(session)
@@ -137,7 +122,7 @@ impl Leases {
     pub(super) async fn close(&self) -> Result<()> {
         let (by, now) = (self.link.deadline(), self.link.clock().now());
         self.beating.abort();
-        let all = std::mem::take(&mut *self.live.table());
+        let all = self.live.take();
         all.values().for_each(|session| session.end());
         let mut closed = Ok(());
         for session in all.values().filter(|session| session.may_end(now)) {
@@ -145,27 +130,6 @@ impl Leases {
             closed = closed.and(revoked);
         }
         closed
-    }
-}
-
-impl LiveLeases {
-    fn get(&self, span: Span) -> Option<Arc<Session>> {
-        self.table().get(&span).map(Arc::clone)
-    }
-
-    /// The servers have said that it is over.
-    pub(super) fn over(&self, session: &Session) {
-        session.end();
-        let mut table = self.table();
-        let before = table.len();
-        table.retain(|_, other| other.id() != session.id());
-        if before > 0 && table.is_empty() {
-            self.link.state_publisher().no_session();
-        }
-    }
-
-    fn table(&self) -> MutexGuard<'_, BTreeMap<Span, Arc<Session>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Locks on etcd.
 //!
 //! A [`link`] reaches the servers, [`Leases`] are the sessions of a client,
-//! [`Watches`] tell what changed, and [`Keys`] say where everything lies. What a
-//! lock is on top of that is the same as on ZooKeeper: see `consensus`.
+//! [`KeyWatches`] tell what changed, and [`EtcdKeys`] say where everything lies.
+//! What a lock is on top of that is the same as on ZooKeeper: see `consensus`.
 
 mod checkup;
 mod ensemble;
@@ -12,6 +12,7 @@ mod keys;
 mod leases;
 mod link;
 mod listing;
+mod live_leases;
 mod queues;
 mod tombstones;
 // Generated: `cargo xtask proto`.
@@ -34,36 +35,35 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use self::keys::Keys;
+use self::keys::EtcdKeys;
 use self::leases::Leases;
-use self::link::Link;
+use self::link::EtcdLink;
 use self::proto::{MemberListRequest, RangeRequest};
-use self::settings::Settings;
+use self::settings::EtcdSettings;
 use self::tombstones::Tombstones;
-use self::watches::Watches;
+use self::watches::KeyWatches;
 use crate::claim::LeaseId;
 use crate::clock::{Clock, Moment};
 use crate::engine::Engine;
 use crate::engine::profile::{Profile, Survives};
 use crate::engines::consensus::{self, QueuePart};
-use crate::engines::kit::backoff::Backoff;
 use crate::error::Result;
 use crate::home::Handle;
 use crate::url::Url;
 
 /// Opens the engine. Called on home.
 pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
-    let settings = Settings::from_url(url)?;
+    let settings = EtcdSettings::from_url(url)?;
     let etcd = Etcd::open(&settings, clock.clone()).await?;
     Ok(consensus::engine(Arc::new(etcd), clock))
 }
 
 /// A client of etcd.
 struct Etcd {
-    link: Arc<Link>,
+    link: Arc<EtcdLink>,
     leases: Leases,
-    watches: Watches,
-    keys: Keys,
+    watches: KeyWatches,
+    keys: EtcdKeys,
     tombstones: Tombstones,
     profile: Profile,
     home: Handle,
@@ -71,17 +71,17 @@ struct Etcd {
 }
 
 impl Etcd {
-    async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
+    async fn open(settings: &EtcdSettings, clock: Clock) -> Result<Self> {
         let home = Handle::current();
-        let link = Arc::new(Link::new(settings, clock)?);
+        let link = Arc::new(EtcdLink::new(settings, clock)?);
         let leases = Leases::new(&link, &home);
-        let watches = Watches::new(&link, &home);
+        let watches = KeyWatches::new(&link, &home);
         let mut profile = consensus::promises("etcd", settings.endpoint());
         profile.limits.ttl_min = shortest(&link, &leases).await?;
         if has_one_member(&link, settings).await {
             profile.survives = Survives::Restart;
         }
-        let keys = Keys::new(settings.root.clone(), settings.names);
+        let keys = EtcdKeys::new(settings.root.clone(), settings.names);
         let (tombstones, closed) = (Tombstones::default(), watch::Sender::new(false));
         let etcd = Self { link, leases, watches, keys, tombstones, profile, home, closed };
         // Some requests are open to users without rights; this one is not.
@@ -108,7 +108,7 @@ impl Etcd {
 
 /// The shortest lease that the servers give: they raise what is asked for to the
 /// time that an election takes. Asked for once, and given back.
-async fn shortest(link: &Link, leases: &Leases) -> Result<Duration> {
+async fn shortest(link: &EtcdLink, leases: &Leases) -> Result<Duration> {
     let by = link.deadline();
     let (lease, ttl) = leases.lease(1, by).await?;
     // It ends by itself if it cannot be given back.
@@ -117,7 +117,7 @@ async fn shortest(link: &Link, leases: &Leases) -> Result<Duration> {
 }
 
 /// A server that will not say is judged by the URL.
-async fn has_one_member(link: &Link, settings: &Settings) -> bool {
+async fn has_one_member(link: &EtcdLink, settings: &EtcdSettings) -> bool {
     match link.ask(MemberListRequest {}, link.deadline()).await {
         Ok(list) => list.members.len() == 1,
         Err(_) => settings.hosts.len() == 1,
@@ -128,9 +128,4 @@ impl fmt::Debug for Etcd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Etcd").field(&self.profile.endpoint).finish()
     }
-}
-
-/// The pauses before a stream is opened again: short beside the shortest ttl.
-const fn backoff() -> Backoff {
-    Backoff::new(Duration::from_millis(20), Duration::from_millis(500))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Etcd;
-use super::keys::{self, KeyKind, Keys};
+use super::keys::{self, EtcdKeys, KeyKind};
 use super::link::{CallFault, over};
 use super::proto::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
 use super::txn::{self, read};
@@ -11,7 +11,7 @@ use super::values::value;
 use crate::claim::{LeaseId, Mode, Wants};
 use crate::clock::Moment;
 use crate::engines::consensus::{
-    Entered, Joined, Newcomer, Queue, QueueEntry, QueuePart, Session, WatchedQueue,
+    Entered, Joined, Newcomer, QueueEntry, QueueId, QueuePart, Session, WatchedQueue,
 };
 use crate::error::{Error, ErrorKind, Result};
 
@@ -42,7 +42,7 @@ impl Etcd {
     pub(super) async fn join_line(
         self: Arc<Self>,
         session: Arc<Session>,
-        line: &Queue,
+        line: &QueueId,
         newcomer: Newcomer,
     ) -> Result<Entered> {
         let by = self.link.deadline();
@@ -69,7 +69,7 @@ impl Etcd {
         newcomer: &Newcomer,
         by: Moment,
     ) -> Result<Ranges> {
-        let own = Keys::own(&place.prefix, session.id(), newcomer.id, newcomer.mode);
+        let own = EtcdKeys::own(&place.prefix, session.id(), newcomer.id, newcomer.mode);
         let tombstone = self.keys.tombstone(place.part, newcomer.id);
         let request = place.joining(&own, session, newcomer, &tombstone);
         let found = ranges(self.on_session(session, self.link.try_ask(request, by).await)?);
@@ -100,7 +100,7 @@ impl Etcd {
 
     pub(super) async fn list(
         &self,
-        line: &Queue,
+        line: &QueueId,
         mine: Option<&QueueEntry>,
     ) -> Result<Vec<QueueEntry>> {
         let by = self.link.deadline();
@@ -111,7 +111,7 @@ impl Etcd {
     }
 
     /// A line, and the news of its next change.
-    pub(super) async fn watch_line(&self, line: &Queue) -> Result<WatchedQueue> {
+    pub(super) async fn watch_line(&self, line: &QueueId) -> Result<WatchedQueue> {
         let place = self.place(line)?;
         let all = txn::oldest_below(&place.prefix, 0);
         let all = self.link.ask(all, self.link.deadline()).await?;
@@ -146,11 +146,13 @@ impl Etcd {
     }
 
     /// First the tombstone, so that nothing can arrive after the look.
-    pub(super) async fn withdraw(&self, line: &Queue, id: LeaseId) -> Result<bool> {
+    pub(super) async fn withdraw(&self, line: &QueueId, id: LeaseId) -> Result<bool> {
         let by = self.link.deadline();
         let place = self.place(line)?;
         let all = RangeRequest { keys_only: true, ..txn::below(&place.prefix, 0) };
-        let found = self.bury(&self.keys.tombstone(place.part, id), read(all), by).await?;
+        let tombstone = self.keys.tombstone(place.part, id);
+        let ways = (&*self.link, &self.leases);
+        let found = self.tombstones.put_up(ways, &tombstone, read(all), by).await?;
         let mine = txn::found(found).flat_map(|range| range.kvs);
         let mine = mine.filter(|key| keys::is_of(&key.key, id));
         let gone = mine.filter_map(|key| Some(txn::delete(str::from_utf8(&key.key).ok()?)));
@@ -177,7 +179,7 @@ impl Etcd {
         }
     }
 
-    fn place(&self, line: &Queue) -> Result<QueueKeys> {
+    fn place(&self, line: &QueueId) -> Result<QueueKeys> {
         let (prefix, base) = (self.keys.line(line)?, self.keys.base(&line.name)?);
         Ok(QueueKeys { part: line.part, prefix, base, record: self.keys.record(&line.name) })
     }

@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::Etcd;
-use super::settings::Settings;
+use super::settings::EtcdSettings;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::url::Url;
 
 /// Ends with its value, and with the thread that started it.
-pub(super) struct Server {
+pub(super) struct EtcdTestServer {
     child: Child,
     folder: TempDir,
     ports: [u16; 2],
 }
 
-impl Server {
+impl EtcdTestServer {
     pub(super) fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let ports = free_ports();
@@ -38,7 +38,7 @@ impl Server {
 
     pub(super) async fn client_as(&self, login: &str, options: &str) -> Result<Arc<Etcd>> {
         let url = format!("etcd://{login}127.0.0.1:{}?{options}", self.ports[0]);
-        let settings = Settings::from_url(&Url::parse(&url).unwrap()).unwrap();
+        let settings = EtcdSettings::from_url(&Url::parse(&url).unwrap()).unwrap();
         let end = Instant::now() + Duration::from_secs(60);
         loop {
             match Etcd::open(&settings, Clock::System).await {
@@ -76,7 +76,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for EtcdTestServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

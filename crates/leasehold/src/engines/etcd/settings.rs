@@ -1,11 +1,11 @@
 //! What an etcd URL asks for.
 
-use std::fmt;
 use std::time::Duration;
 
+use crate::engines::kit::hosts::{ServerAddress, joined, servers};
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
-use crate::url::{Options, Url, decode, host_and_port};
+use crate::url::{Options, Url, decode};
 
 const PORT: u16 = 2379;
 /// How long a connection may take to stand. Short enough that a request outlives
@@ -30,17 +30,10 @@ pub(super) struct EtcdLogin {
     pub(super) password: String,
 }
 
-/// One server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct EtcdServer {
-    pub(super) name: String,
-    pub(super) port: u16,
-}
-
 /// Everything that a URL says.
 #[derive(Clone)]
-pub(super) struct Settings {
-    pub(super) hosts: Vec<EtcdServer>,
+pub(super) struct EtcdSettings {
+    pub(super) hosts: Vec<ServerAddress>,
     pub(super) login: Option<EtcdLogin>,
     pub(super) tls: Option<Files>,
     pub(super) connect: Duration,
@@ -50,7 +43,7 @@ pub(super) struct Settings {
     pub(super) names: KeyNames,
 }
 
-impl Settings {
+impl EtcdSettings {
     pub(super) fn from_url(url: &Url) -> Result<Self> {
         let options = &url.options;
         let tls = url.scheme == "etcds";
@@ -70,9 +63,8 @@ impl Settings {
 
     /// Where it is, without secrets.
     pub(super) fn endpoint(&self) -> String {
-        let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
         let scheme = if self.tls.is_some() { "etcds" } else { "etcd" };
-        format!("{scheme}://{}", hosts.join(","))
+        format!("{scheme}://{}", joined(&self.hosts))
     }
 }
 
@@ -88,21 +80,11 @@ impl EtcdLogin {
     }
 }
 
-impl fmt::Display for EtcdServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.name.contains(':') {
-            true => write!(f, "[{}]:{}", self.name, self.port),
-            false => write!(f, "{}:{}", self.name, self.port),
-        }
-    }
-}
-
-fn list(hosts: &str) -> Result<Vec<EtcdServer>> {
+fn list(hosts: &str) -> Result<Vec<ServerAddress>> {
     if hosts.is_empty() {
-        return Ok(vec![EtcdServer { name: "127.0.0.1".into(), port: PORT }]);
+        return Ok(vec![ServerAddress::here(PORT)]);
     }
-    let host = |text| host_and_port(text, PORT).map(|(name, port)| EtcdServer { name, port });
-    hosts.split(',').map(|text| host(text).ok_or_else(wrong_form)).collect()
+    servers(hosts, PORT).ok_or_else(wrong_form)
 }
 
 /// Refuses options that say nothing without TLS.
@@ -144,8 +126,8 @@ fn wrong_form() -> Error {
 mod tests {
     use super::*;
 
-    fn read(url: &str) -> Result<Settings> {
-        Settings::from_url(&Url::parse(url).unwrap())
+    fn read(url: &str) -> Result<EtcdSettings> {
+        EtcdSettings::from_url(&Url::parse(url).unwrap())
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::Etcd;
-use super::server::Server;
+use super::server::EtcdTestServer;
 use crate::claim::{Claim, LeaseId, Mode, Owner, Ticket, Verdict, Wants};
 use crate::clock::Clock;
 use crate::engine::Event;
 use crate::engines::consensus::{
-    self, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, Queue, QueueEntry,
+    self, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, QueueEntry, QueueId,
     QueuePart, Session, TxnStep, ValueLife, ValueNews,
 };
 use crate::error::{ErrorKind, Result};
@@ -23,8 +23,8 @@ fn name(text: &str) -> Name {
     Name::new(&Namespace::default(), text).unwrap()
 }
 
-fn queue(text: &str) -> Queue {
-    Queue { name: name(text), part: QueuePart::Queue }
+fn queue(text: &str) -> QueueId {
+    QueueId { name: name(text), part: QueuePart::Queue }
 }
 
 fn newcomer(mode: Mode) -> Newcomer {
@@ -39,13 +39,13 @@ fn newcomer(mode: Mode) -> Newcomer {
     }
 }
 
-async fn joined(etcd: &Arc<Etcd>, line: &Queue, newcomer: &Newcomer) -> Joined {
+async fn joined(etcd: &Arc<Etcd>, line: &QueueId, newcomer: &Newcomer) -> Joined {
     let session = etcd.session(TTL, NONE).await.unwrap();
     let Entered(found) = etcd.join(session, line.clone(), newcomer.clone()).await.unwrap();
     found.await.unwrap()
 }
 
-async fn entry(etcd: &Arc<Etcd>, line: &Queue, mode: Mode) -> QueueEntry {
+async fn entry(etcd: &Arc<Etcd>, line: &QueueId, mode: Mode) -> QueueEntry {
     joined(etcd, line, &newcomer(mode)).await.mine.remove(0)
 }
 
@@ -64,7 +64,7 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 
 #[tokio::test]
 async fn a_session_is_shared_kept_and_proven() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     assert!(etcd.profile.limits.ttl_min >= Duration::from_secs(1));
     let session = etcd.session(TTL, NONE).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_session_is_shared_kept_and_proven() {
 
 #[tokio::test]
 async fn a_session_with_a_delay_is_kept_for_longer_than_it_is_good() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let plain = etcd.session(TTL, NONE).await.unwrap();
     let delayed = etcd.session(TTL, Duration::from_millis(4100)).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_session_with_a_delay_is_kept_for_longer_than_it_is_good() {
 
 #[tokio::test]
 async fn a_revoked_lease_ends_its_session_and_the_next_one_is_new() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let mut events = etcd.bus().subscribe();
     let session = etcd.session(TTL, NONE).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_revoked_lease_ends_its_session_and_the_next_one_is_new() {
 
 #[tokio::test]
 async fn those_who_join_stand_in_the_order_of_coming() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let (here, there) = (server.client("").await, server.client("").await);
     let line = queue("order/42");
     let first = newcomer(Mode::Exclusive);
@@ -141,7 +141,7 @@ async fn those_who_join_stand_in_the_order_of_coming() {
 
 #[tokio::test]
 async fn whoever_only_tries_leaves_nothing_in_a_busy_line() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     for options in ["", "names=raw"] {
         let etcd = server.client(options).await;
         let eager = |id| Newcomer { id, only_if_empty: true, ..newcomer(Mode::Exclusive) };
@@ -158,7 +158,7 @@ async fn whoever_only_tries_leaves_nothing_in_a_busy_line() {
 /// The claim and the record are one request; and a record will do.
 #[tokio::test]
 async fn a_newcomer_reads_the_value_and_may_be_content_with_it() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let ask = |wants, only_if_empty| Newcomer { wants, only_if_empty, ..newcomer(Mode::Exclusive) };
     for only_if_empty in [false, true] {
@@ -186,7 +186,7 @@ async fn a_newcomer_reads_the_value_and_may_be_content_with_it() {
 
 #[tokio::test]
 async fn a_long_line_is_told_by_its_head_and_the_one_before_mine() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let line = queue("long");
     let mut all = Vec::new();
@@ -204,7 +204,7 @@ async fn a_long_line_is_told_by_its_head_and_the_one_before_mine() {
 
 #[tokio::test]
 async fn a_watched_entry_tells_its_end_and_what_is_written_over_it() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let line = queue("w");
     let first = entry(&etcd, &line, Mode::Exclusive).await;
@@ -232,7 +232,7 @@ async fn a_watched_entry_tells_its_end_and_what_is_written_over_it() {
 
 #[tokio::test]
 async fn a_watch_of_forgotten_history_is_in_doubt() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let mine = entry(&etcd, &queue("h"), Mode::Exclusive).await;
     let other = etcd.watch(Arc::clone(&mine.key)).await.unwrap().unwrap();
@@ -249,9 +249,9 @@ async fn a_watch_of_forgotten_history_is_in_doubt() {
 
 #[tokio::test]
 async fn a_line_tells_of_its_next_change() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
-    let line = Queue { name: name("p"), part: QueuePart::Permits };
+    let line = QueueId { name: name("p"), part: QueuePart::Permits };
     let watched = etcd.watch_line(line.clone()).await.unwrap();
     assert!(watched.line.is_empty());
     let permits = Mode::Permits { take: 2, of: 3 };
@@ -266,11 +266,11 @@ async fn a_line_tells_of_its_next_change() {
 
 #[tokio::test]
 async fn another_kind_on_a_name_is_seen() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let permits = Mode::Permits { take: 1, of: 3 };
-    let door = |text| Queue { name: name(text), part: QueuePart::Door };
-    let held = Queue { name: name("a"), part: QueuePart::Permits };
+    let door = |text| QueueId { name: name(text), part: QueuePart::Door };
+    let held = QueueId { name: name("a"), part: QueuePart::Permits };
     joined(&etcd, &held, &newcomer(permits)).await;
     assert_eq!(joined(&etcd, &queue("a"), &newcomer(Mode::Write)).await.stranger, Some(permits));
     joined(&etcd, &queue("b"), &newcomer(Mode::Write)).await;
@@ -283,7 +283,7 @@ async fn another_kind_on_a_name_is_seen() {
 
 #[tokio::test]
 async fn a_writer_becomes_a_reader_in_its_place() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let line = queue("rw");
     let session = etcd.session(TTL, NONE).await.unwrap();
@@ -297,7 +297,7 @@ async fn a_writer_becomes_a_reader_in_its_place() {
 
 #[tokio::test]
 async fn what_was_withdrawn_cannot_come_late() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let (line, late) = (queue("late"), newcomer(Mode::Exclusive));
     joined(&etcd, &line, &late).await;
@@ -312,7 +312,7 @@ async fn what_was_withdrawn_cannot_come_late() {
 
 #[tokio::test]
 async fn etcdctl_and_we_share_a_raw_name() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("names=raw").await;
     let line = queue("shared/lock");
     let lease = server.ctl(&["lease", "grant", "60"]);
@@ -339,7 +339,7 @@ async fn put(
 
 #[tokio::test]
 async fn values_are_written_under_conditions() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let first = put(&etcd, "v", If::Absent, b"1", ValueLife::Forever).await.unwrap().unwrap();
     assert_eq!(put(&etcd, "v", If::Absent, b"2", ValueLife::Forever).await.unwrap(), None);
@@ -364,7 +364,7 @@ async fn values_are_written_under_conditions() {
 
 #[tokio::test]
 async fn values_end_with_their_time_or_their_session() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let mut news = etcd.follow(Namespace::default(), "").await.unwrap();
     let session = etcd.session(TTL, NONE).await.unwrap();
@@ -389,7 +389,7 @@ async fn values_end_with_their_time_or_their_session() {
 
 #[tokio::test]
 async fn values_are_listed_in_pages() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     for at in 0..70 {
         put(&etcd, &format!("x/{at:03}"), If::Any, b"v", ValueLife::Forever).await.unwrap();
@@ -404,7 +404,7 @@ async fn values_are_listed_in_pages() {
 
 #[tokio::test]
 async fn names_are_listed_in_their_order() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     for options in ["", "names=raw"] {
         let etcd = server.client(options).await;
         let texts = ["a", "a!", "a/b", "a/é", "b"];
@@ -427,7 +427,7 @@ async fn names_are_listed_in_their_order() {
 
 #[tokio::test]
 async fn a_server_that_comes_back_finds_everything_as_it_was() {
-    let mut server = Server::start();
+    let mut server = EtcdTestServer::start();
     let etcd = server.client("timeout=1s").await;
     let mut events = etcd.bus().subscribe();
     let line = queue("r");
@@ -447,7 +447,7 @@ async fn a_server_that_comes_back_finds_everything_as_it_was() {
 
 #[tokio::test]
 async fn a_client_that_leaves_takes_everything_with_it() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let (here, there) = (server.client("").await, server.client("").await);
     let mine = entry(&here, &queue("c"), Mode::Exclusive).await;
     let watched = there.watch(mine.key).await.unwrap().unwrap();
@@ -457,7 +457,7 @@ async fn a_client_that_leaves_takes_everything_with_it() {
 
 #[tokio::test]
 async fn users_prove_who_they_are() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     server.client("").await;
     server.ctl(&["user", "add", "root:secret"]);
     server.ctl(&["user", "grant-role", "root", "root"]);
@@ -477,7 +477,7 @@ async fn users_prove_who_they_are() {
 
 #[tokio::test]
 async fn the_doctor_knows_the_server() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let findings = etcd.examine().await.unwrap();
     let says = |text: &str| findings.iter().any(|finding| finding.message.contains(text));
@@ -489,7 +489,7 @@ async fn the_doctor_knows_the_server() {
 /// session and the answer.
 #[tokio::test]
 async fn a_session_cut_short_while_a_record_is_read_shortens_the_grant() {
-    let server = Server::start();
+    let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let engine = consensus::engine(Arc::clone(&etcd), Clock::System);
     let ticket = Ticket::new(name("n"), Mode::Exclusive);

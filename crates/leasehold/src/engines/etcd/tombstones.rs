@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Etcd;
-use super::link::CallFault;
+use super::leases::Leases;
+use super::link::{CallFault, EtcdLink};
 use super::proto::{RequestOp, TxnRequest, TxnResponse};
 use super::txn;
 use crate::clock::Moment;
@@ -21,38 +21,37 @@ impl Tombstones {
     fn lease(&self) -> MutexGuard<'_, Option<(i64, Moment)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Etcd {
     /// Puts up a tombstone, and looks around in the same step.
-    pub(super) async fn bury(
+    pub(super) async fn put_up(
         &self,
+        (link, leases): (&EtcdLink, &Leases),
         tombstone: &str,
         look: RequestOp,
         by: Moment,
     ) -> Result<TxnResponse> {
         loop {
-            let lease = self.grave(by).await?;
+            let lease = self.current_lease((link, leases), by).await?;
             let stone = txn::put(tombstone, Vec::new(), lease);
             let request =
                 TxnRequest { success: vec![stone, look.clone()], ..TxnRequest::default() };
-            match self.link.try_ask(request, by).await {
+            match link.try_ask(request, by).await {
                 // Somebody has revoked it.
-                Err(CallFault::LeaseGone) => *self.tombstones.lease() = None,
+                Err(CallFault::LeaseGone) => *self.lease() = None,
                 answer => return answer.map_err(CallFault::into_error),
             }
         }
     }
 
-    async fn grave(&self, by: Moment) -> Result<i64> {
-        let now = self.link.clock().now();
-        let known = self.tombstones.lease().filter(|(_, until)| now < *until);
+    async fn current_lease(&self, (link, leases): (&EtcdLink, &Leases), by: Moment) -> Result<i64> {
+        let now = link.clock().now();
+        let known = self.lease().filter(|(_, until)| now < *until);
         if let Some((lease, _)) = known {
             return Ok(lease);
         }
         let twice = i64::try_from(2 * STAY.as_secs()).unwrap_or(i64::MAX);
-        let (lease, _) = self.leases.lease(twice, by).await?;
-        *self.tombstones.lease() = Some((lease, now.after(STAY)));
+        let (lease, _) = leases.lease(twice, by).await?;
+        *self.lease() = Some((lease, now.after(STAY)));
         Ok(lease)
     }
 }

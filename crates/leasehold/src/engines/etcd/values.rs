@@ -6,11 +6,11 @@ use tokio::sync::mpsc;
 
 use super::Etcd;
 use super::leases::seconds;
-use super::link::CallFault;
+use super::link::{CallFault, backoff};
 use super::proto::event::EventType;
 use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::txn;
-use super::watches::Watch;
+use super::watches::KeyWatch;
 use crate::clock::Moment;
 use crate::engines::consensus::{If, Scan, Session, StoredValue, ValueLife, ValueNews};
 use crate::error::Result;
@@ -159,7 +159,7 @@ struct Follower {
 
 impl Follower {
     /// From the revision that the store has now.
-    async fn watch(&self, etcd: &Etcd) -> Result<Watch> {
+    async fn watch(&self, etcd: &Etcd) -> Result<KeyWatch> {
         let now = RangeRequest { count_only: true, ..txn::one(&self.watched) };
         let now = etcd.link.ask(now, etcd.link.deadline()).await?;
         let from = txn::revision(now.header) + 1;
@@ -169,10 +169,10 @@ impl Follower {
     async fn follow(
         &self,
         etcd: &std::sync::Weak<Etcd>,
-        mut watch: Watch,
+        mut watch: KeyWatch,
         tell: &mpsc::UnboundedSender<ValueNews>,
     ) {
-        let mut backoff = super::backoff();
+        let mut backoff = backoff();
         loop {
             while let Some(event) = watch.next().await {
                 backoff.reset();

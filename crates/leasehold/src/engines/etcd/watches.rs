@@ -8,14 +8,14 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tonic::Status;
 
-use super::link::{Inbound, Link};
+use super::link::{EtcdLink, Inbound, backoff};
 use super::proto::watch_request::RequestUnion;
 use super::proto::{Event, WatchCancelRequest, WatchCreateRequest, WatchRequest, WatchResponse};
 use crate::engines::kit::backoff::Backoff;
 use crate::home::Handle;
 
 /// Makes watches.
-pub(super) struct Watches {
+pub(super) struct KeyWatches {
     orders: mpsc::UnboundedSender<WatchOrder>,
     /// Ids are ours to choose. Never 0, which the server would replace.
     next: AtomicI64,
@@ -23,7 +23,7 @@ pub(super) struct Watches {
 }
 
 /// What happens to some keys, until it is dropped.
-pub(super) struct Watch {
+pub(super) struct KeyWatch {
     id: i64,
     events: mpsc::UnboundedReceiver<Event>,
     orders: mpsc::UnboundedSender<WatchOrder>,
@@ -34,14 +34,14 @@ enum WatchOrder {
     Cancel(i64),
 }
 
-impl Watches {
-    pub(super) fn new(link: &Arc<Link>, home: &Handle) -> Self {
+impl KeyWatches {
+    pub(super) fn new(link: &Arc<EtcdLink>, home: &Handle) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let stream = WatchStream {
             link: Arc::clone(link),
             orders: inbox,
             watches: HashMap::new(),
-            backoff: super::backoff(),
+            backoff: backoff(),
         };
         let stream = home.spawn(stream.run()).abort_handle();
         Self { orders, next: AtomicI64::new(1), stream }
@@ -54,7 +54,7 @@ impl Watches {
 
     /// Watches the keys from `key` to `range_end` (one key, if that is empty),
     /// from this revision on. What happened before it was made is told as well.
-    pub(super) fn watch(&self, key: &str, range_end: Vec<u8>, start_revision: i64) -> Watch {
+    pub(super) fn watch(&self, key: &str, range_end: Vec<u8>, start_revision: i64) -> KeyWatch {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (tell, events) = mpsc::unbounded_channel();
         let create = WatchCreateRequest {
@@ -66,18 +66,18 @@ impl Watches {
         };
         // The stream is there for as long as we are.
         let _ = self.orders.send(WatchOrder::Create(create, tell));
-        Watch { id, events, orders: self.orders.clone() }
+        KeyWatch { id, events, orders: self.orders.clone() }
     }
 }
 
-impl Watch {
+impl KeyWatch {
     /// What happened next; `None` if that cannot be told any more.
     pub(super) async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 }
 
-impl Drop for Watch {
+impl Drop for KeyWatch {
     fn drop(&mut self) {
         let _ = self.orders.send(WatchOrder::Cancel(self.id));
     }
@@ -87,7 +87,7 @@ impl Drop for Watch {
 /// orders. When the stream breaks everybody is told that something may have been
 /// missed, and nothing is watched again by itself: those who care look first.
 struct WatchStream {
-    link: Arc<Link>,
+    link: Arc<EtcdLink>,
     orders: mpsc::UnboundedReceiver<WatchOrder>,
     watches: HashMap<i64, mpsc::UnboundedSender<Event>>,
     backoff: Backoff,

@@ -9,20 +9,32 @@ use crate::clock::Clock;
 pub(in crate::engines) struct Backoff {
     first: Duration,
     longest: Duration,
-    next: Duration,
+    /// The pause that comes, without jitter; `None` for the first.
+    next: Option<Duration>,
 }
 
 impl Backoff {
     pub(in crate::engines) const fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, next: first }
+        Self { first, longest, next: None }
+    }
+
+    /// The first pause, and the longest, both without jitter.
+    #[cfg(feature = "redis")]
+    pub(in crate::engines) const fn bounds(&self) -> (Duration, Duration) {
+        (self.first, self.longest)
     }
 
     /// The next pause, with jitter: half of it at least, since many clients lose
     /// a server at once and must not come back at once.
     pub(in crate::engines) fn next(&mut self) -> Duration {
-        let pause = self.next.mul_f64(0.5 + fastrand::f64() / 2.0);
-        self.next = (self.next * 2).min(self.longest);
-        pause
+        let whole = self.whole();
+        self.next = Some(whole.saturating_mul(2).min(self.longest));
+        whole.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+
+    /// The next pause, without jitter.
+    fn whole(&self) -> Duration {
+        self.next.unwrap_or(self.first)
     }
 
     pub(in crate::engines) async fn sleep(&mut self, clock: &Clock) {
@@ -34,15 +46,16 @@ impl Backoff {
     /// is.
     #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
     pub(in crate::engines) async fn sleep_after(&mut self, stood: Duration, clock: &Clock) {
-        if stood > self.next {
+        if stood > self.whole() {
             self.reset();
         }
         self.sleep(clock).await;
     }
 
-    #[allow(dead_code, reason = "ZooKeeper's begins anew each time")]
+    /// Begins anew; ZooKeeper has a new one each time.
+    #[cfg(any(test, feature = "redis", feature = "postgres", feature = "mysql", feature = "etcd"))]
     pub(in crate::engines) const fn reset(&mut self) {
-        self.next = self.first;
+        self.next = None;
     }
 }
 

@@ -2,8 +2,14 @@
 
 #[cfg(feature = "_server")]
 pub(super) mod backoff;
+#[cfg(feature = "redis")]
+pub(super) mod by_name;
+#[cfg(any(feature = "zookeeper", feature = "etcd"))]
+pub(super) mod byte_stream;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 pub(super) mod health;
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+pub(super) mod hosts;
 pub(super) mod lifeline;
 #[cfg(feature = "_server")]
 pub(super) mod skew;

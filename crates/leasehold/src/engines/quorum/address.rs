@@ -21,14 +21,14 @@ const QUARANTINE: Duration = Duration::from_secs(60);
 /// As many as a round has bits for.
 const MOST: usize = 63;
 
-pub(super) struct Settings {
+pub(super) struct QuorumSettings {
     pub(super) slots: Vec<Arc<NodeSlot>>,
     pub(super) node_timeout: Option<Duration>,
     pub(super) poll: Duration,
     pub(super) quarantine: Duration,
 }
 
-impl Settings {
+impl QuorumSettings {
     pub(super) fn from_url(url: &Url, clock: &Clock) -> Result<Self> {
         let options = &url.options;
         let quarantine = options.duration("quarantine")?.unwrap_or(QUARANTINE);
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     fn endpoints(url: &str) -> Result<Vec<String>> {
-        let settings = Settings::from_url(&Url::parse(url)?, &Clock::System)?;
+        let settings = QuorumSettings::from_url(&Url::parse(url)?, &Clock::System)?;
         Ok(settings.slots.iter().map(|slot| slot.endpoint.clone()).collect())
     }
 

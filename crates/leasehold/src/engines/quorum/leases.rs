@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::round::Fate;
+use super::fate::Fate;
 use crate::claim::{Claim, LeaseId, Ticket};
 
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use crate::claim::{
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::Grants;
 use crate::engine::{BoxFuture, Engine, Finding, Held, Page, RecordStore, Scope, Selector};
-use crate::engines::{self, Row};
+use crate::engines::{self, EngineRow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 use crate::url::Url;
@@ -26,7 +26,7 @@ use crate::url::Url;
 const FOLDER: &str = "leasehold.quorum";
 
 #[derive(Debug, Clone)]
-pub(super) struct Member(Arc<dyn Engine>, Clock);
+pub(super) struct EngineNode(Arc<dyn Engine>, Clock);
 
 /// Refuses what can be known to be wrong before it is opened; says where the
 /// engine is, without secrets.
@@ -37,7 +37,7 @@ pub(super) fn check(text: &str) -> Result<String> {
     Ok(format!("{}:{shown}", row.scheme))
 }
 
-fn find(url: &Url) -> Result<&'static Row> {
+fn find(url: &Url) -> Result<&'static EngineRow> {
     let row = engines::find(&url.scheme)?;
     url.options.check(row.scheme, row.options)?;
     if row.scheme == "quorum" {
@@ -54,7 +54,7 @@ pub(super) async fn open(text: String, clock: Clock) -> Result<Arc<dyn Node>> {
         let scheme = engine.profile().scheme;
         return Err(Error::new(ErrorKind::Unsupported, format!("the {scheme} engine {text}")));
     }
-    Ok(Arc::new(Member(engine, clock)))
+    Ok(Arc::new(EngineNode(engine, clock)))
 }
 
 /// The slot of an engine that is open already.
@@ -62,13 +62,13 @@ pub(super) async fn open(text: String, clock: Clock) -> Result<Arc<dyn Node>> {
 pub(super) fn seated(engine: Arc<dyn Engine>) -> Arc<super::node_slot::NodeSlot> {
     let endpoint = engine.profile().endpoint.clone();
     let open = move || -> BoxFuture<Result<Arc<dyn Node>>> {
-        let node: Arc<dyn Node> = Arc::new(Member(Arc::clone(&engine), Clock::System));
+        let node: Arc<dyn Node> = Arc::new(EngineNode(Arc::clone(&engine), Clock::System));
         Box::pin(std::future::ready(Ok(node)))
     };
     super::node_slot::NodeSlot::new(endpoint, Box::new(open))
 }
 
-impl Member {
+impl EngineNode {
     fn records(&self) -> Result<&dyn RecordStore> {
         let none = || Error::new(ErrorKind::Unsupported, "the node has lost its records");
         self.0.records().ok_or_else(none)
@@ -249,7 +249,7 @@ fn damaged(name: &Name) -> Error {
     Error::new(ErrorKind::Unexpected, text).with("name", name).with("folder", FOLDER)
 }
 
-impl Node for Member {
+impl Node for EngineNode {
     fn trust(&self) -> Trust {
         let profile = self.0.profile();
         Trust { fencing: profile.fencing, reach: profile.reach, convert: profile.convert }

@@ -9,7 +9,9 @@
 mod address;
 mod ballot;
 mod bid;
+mod client;
 mod debts;
+mod fate;
 mod leases;
 mod member;
 mod node;
@@ -23,8 +25,9 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::address::Settings;
+use self::address::QuorumSettings;
 use self::bid::Rounds;
+use self::client::QuorumClient;
 use self::leases::QuorumLeases;
 use self::node::Trust;
 use self::nodes::Nodes;
@@ -50,32 +53,13 @@ const SPLIT: u64 = 20;
 
 #[derive(Debug)]
 pub(super) struct Quorum {
-    inner: Arc<Inner>,
+    client: Arc<QuorumClient>,
     profile: Profile,
-}
-
-/// What verbs share.
-#[derive(Debug)]
-struct Inner {
-    table: Arc<Nodes>,
-    rounds: Rounds,
-    leases: QuorumLeases,
-    /// How long a waiter pauses at most.
-    pause: Duration,
-    profile: Profile,
-}
-
-impl Inner {
-    /// No lease runs longer than nodes may be trusted to remember it, whatever
-    /// is asked for.
-    fn within(&self, ttl: Duration) -> Duration {
-        ttl.min(self.profile.limits.ttl_max)
-    }
 }
 
 /// Opens the nodes that a URL names; a minority may be away.
 pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
-    slot(Settings::from_url(url, &clock)?, clock).await
+    slot(QuorumSettings::from_url(url, &clock)?, clock).await
 }
 
 /// A quorum over engines that are open already.
@@ -87,16 +71,16 @@ pub(crate) async fn over(
 ) -> Result<Arc<dyn Engine>> {
     let slots = engines.into_iter().map(member::seated).collect();
     let (node_timeout, poll, quarantine) = (Some(patience), patience, Duration::ZERO);
-    slot(Settings { slots, node_timeout, poll, quarantine }, clock).await
+    slot(QuorumSettings { slots, node_timeout, poll, quarantine }, clock).await
 }
 
-async fn slot(settings: Settings, clock: Clock) -> Result<Arc<dyn Engine>> {
+async fn slot(settings: QuorumSettings, clock: Clock) -> Result<Arc<dyn Engine>> {
     let table = Arc::new(Nodes::new(settings.slots, clock, settings.node_timeout));
     let trusts = fill(&table).await?;
     let profile = promise(&table, &trusts, settings.quarantine);
     let (rounds, leases, pause) = (Rounds::default(), QuorumLeases::default(), settings.poll);
-    let inner = Arc::new(Inner { table, rounds, leases, pause, profile: profile.clone() });
-    Ok(Arc::new(Quorum { inner, profile }))
+    let client = Arc::new(QuorumClient { table, rounds, leases, pause, profile: profile.clone() });
+    Ok(Arc::new(Quorum { client, profile }))
 }
 
 /// Opens every node; says what those that came are good for.
@@ -168,22 +152,22 @@ fn promise(table: &Nodes, trusts: &[Trust], quarantine: Duration) -> Profile {
     profile
 }
 
-async fn acquire(inner: Arc<Inner>, mut claim: Claim) -> Result<Verdict> {
-    claim.ttl = inner.within(claim.ttl);
-    if let Some(verdict) = repeated(&inner, &claim).await? {
+async fn acquire(client: Arc<QuorumClient>, mut claim: Claim) -> Result<Verdict> {
+    claim.ttl = client.within(claim.ttl);
+    if let Some(verdict) = repeated(&client, &claim).await? {
         return Ok(verdict);
     }
     let id = claim.ticket.id;
-    claim.ticket = inner.rounds.bid(&claim.ticket);
-    match Round::open(&inner, &claim).close().await {
+    claim.ticket = client.rounds.bid(&claim.ticket);
+    match Round::open(&client, &claim).close().await {
         RoundOutcome::Granted { fence, ttl, sent_at, fate } => {
-            inner.leases.keep(id, claim, fence, fate);
+            client.leases.keep(id, claim, fence, fate);
             Ok(Verdict::Granted(Grant::new(fence, ttl, sent_at)))
         }
         RoundOutcome::Busy { holder, split } => {
             let mut found = Busy::new();
             found.holder = holder;
-            Ok(busy(&inner, found, split))
+            Ok(busy(&client, found, split))
         }
         RoundOutcome::Failed(error) => Err(error),
     }
@@ -191,20 +175,20 @@ async fn acquire(inner: Arc<Inner>, mut claim: Claim) -> Result<Verdict> {
 
 /// A claim that was granted before has its fence already. What most nodes have
 /// lost since is removed from the others, and asked for anew.
-async fn repeated(inner: &Arc<Inner>, claim: &Claim) -> Result<Option<Verdict>> {
-    let Some((held, fence)) = inner.leases.recall(claim.ticket.id) else { return Ok(None) };
-    let sent_at = inner.table.clock.now();
-    if let Some(kept) = upkeep::confirm(inner, &Refresh::new(held.ticket, claim.ttl)).await? {
+async fn repeated(client: &Arc<QuorumClient>, claim: &Claim) -> Result<Option<Verdict>> {
+    let Some((held, fence)) = client.leases.recall(claim.ticket.id) else { return Ok(None) };
+    let sent_at = client.table.clock.now();
+    if let Some(kept) = upkeep::confirm(client, &Refresh::new(held.ticket, claim.ttl)).await? {
         return Ok(Some(Verdict::Granted(Grant::new(fence, kept, sent_at))));
     }
-    upkeep::let_go(inner, claim.ticket.id).await;
+    upkeep::let_go(client, claim.ticket.id).await;
     Ok(None)
 }
 
 /// Look again after a random pause, so that those who split the votes do not
 /// meet again.
-fn busy(inner: &Inner, mut busy: Busy, split: bool) -> Verdict {
-    let most = u64::try_from(inner.pause.as_millis()).unwrap_or(u64::MAX).max(4);
+fn busy(client: &QuorumClient, mut busy: Busy, split: bool) -> Verdict {
+    let most = u64::try_from(client.pause.as_millis()).unwrap_or(u64::MAX).max(4);
     let pause =
         if split { fastrand::u64(1..=SPLIT.min(most)) } else { fastrand::u64(most / 4..=most) };
     let left = busy.holder.as_ref().and_then(|holder| holder.time_left);
@@ -219,12 +203,12 @@ impl Engine for Quorum {
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        Box::pin(acquire(Arc::clone(&self.inner), claim))
+        Box::pin(acquire(Arc::clone(&self.client), claim))
     }
 
     /// Nobody tells: most nodes would have to.
     fn wait(&self, _: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
-        let clock = self.inner.table.clock.clone();
+        let clock = self.client.table.clock.clone();
         Box::pin(async move {
             clock.sleep_until(until).await;
             Ok(Wake::Look)
@@ -232,31 +216,31 @@ impl Engine for Quorum {
     }
 
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
-        Box::pin(upkeep::renew(Arc::clone(&self.inner), tickets))
+        Box::pin(upkeep::renew(Arc::clone(&self.client), tickets))
     }
 
     fn release(&self, ticket: Ticket, _: Ending) -> BoxFuture<Result<Released>> {
-        Box::pin(upkeep::release(Arc::clone(&self.inner), ticket))
+        Box::pin(upkeep::release(Arc::clone(&self.client), ticket))
     }
 
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
-        Box::pin(upkeep::convert(Arc::clone(&self.inner), ticket, to))
+        Box::pin(upkeep::convert(Arc::clone(&self.client), ticket, to))
     }
 
     fn events(&self) -> Events {
-        self.inner.table.bus.subscribe()
+        self.client.table.bus.subscribe()
     }
 
     fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
-        Box::pin(view::inspect(Arc::clone(&self.inner), selector))
+        Box::pin(view::inspect(Arc::clone(&self.client), selector))
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
-        Box::pin(view::evict(Arc::clone(&self.inner), eviction))
+        Box::pin(view::evict(Arc::clone(&self.client), eviction))
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
-        Box::pin(view::examine(Arc::clone(&self.inner)))
+        Box::pin(view::examine(Arc::clone(&self.client)))
     }
 
     /// A majority of versions is no version.
@@ -265,7 +249,7 @@ impl Engine for Quorum {
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {
-        let table = Arc::clone(&self.inner.table);
+        let table = Arc::clone(&self.client.table);
         Box::pin(async move {
             table.bus.close();
             close(&table).await;

@@ -168,6 +168,6 @@ impl NodeSlot {
 
 impl fmt::Debug for NodeSlot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Seat({})", self.endpoint)
+        write!(f, "NodeSlot({})", self.endpoint)
     }
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-use super::Inner;
 use super::ballot::{Decision, Vote, decide, kept};
+use super::client::QuorumClient;
+use super::fate::Fate;
 use super::node::{LockAnswer, Number};
 use super::node_slot::NodeSlot;
 use super::nodes::Nodes;
@@ -15,24 +16,6 @@ use crate::claim::{Claim, Holder};
 use crate::clock::{Moment, wall_micros};
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::home::Handle;
-
-/// What becomes of the claim, as each node's task has to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Not decided yet.
-    Open,
-    /// To be granted with this fence, once these nodes have raised their
-    /// numbers: a bit for each.
-    Raise { fence: u64, nodes: u64 },
-    /// Granted. A node that answers late keeps the lease and its number is
-    /// raised, so that the lease stands on more nodes than it has to.
-    Granted(u64),
-    /// Given up: whatever a node has of it is removed.
-    GivenUp,
-    /// Granted, and ended since. Who ended it asks the nodes himself, but
-    /// cannot reach what was still under way.
-    Ended,
-}
 
 /// What a task says.
 enum Told {
@@ -61,7 +44,7 @@ pub(super) enum RoundOutcome {
 }
 
 pub(super) struct Round {
-    inner: Arc<Inner>,
+    client: Arc<QuorumClient>,
     ttl: Duration,
     until: Moment,
     sent_at: Moment,
@@ -80,12 +63,12 @@ pub(super) struct Round {
 
 impl Round {
     /// Sends the claim of a bid to every node.
-    pub(super) fn open(inner: &Arc<Inner>, claim: &Claim) -> Self {
+    pub(super) fn open(client: &Arc<QuorumClient>, claim: &Claim) -> Self {
         let (sender, told) = unbounded_channel();
-        let table = &inner.table;
+        let table = &client.table;
         let sent_at = table.clock.now();
         let round = Self {
-            inner: Arc::clone(inner),
+            client: Arc::clone(client),
             ttl: claim.ttl,
             until: sent_at.after(table.patience(claim.ttl)),
             sent_at,
@@ -114,7 +97,7 @@ impl Round {
 
     /// Waits for as many answers as it takes, and no longer.
     pub(super) async fn close(mut self) -> RoundOutcome {
-        let needed = self.inner.table.majority();
+        let needed = self.client.table.majority();
         while decide(&self.votes, needed) == Decision::Open && self.can_win() {
             match self.next().await {
                 Some(told) => self.count(told),
@@ -129,7 +112,7 @@ impl Round {
     }
 
     fn can_win(&self) -> bool {
-        let table = &self.inner.table;
+        let table = &self.client.table;
         self.busy.len() + self.errors.len() <= table.size() - table.majority()
     }
 
@@ -137,7 +120,7 @@ impl Round {
         tokio::select! {
             biased;
             told = self.told.recv() => told,
-            () = self.inner.table.clock.sleep_until(self.until) => None,
+            () = self.client.table.clock.sleep_until(self.until) => None,
         }
     }
 
@@ -181,9 +164,9 @@ impl Round {
 
     /// Replies that took so long that the lease is over are worth nothing.
     async fn grant(self, fence: u64) -> RoundOutcome {
-        let table = &self.inner.table;
+        let table = &self.client.table;
         let ttl = kept(&self.kept, table.majority()).unwrap_or_default().min(self.ttl);
-        let worth = ttl.saturating_sub(self.inner.profile.drift(ttl));
+        let worth = ttl.saturating_sub(self.client.profile.drift(ttl));
         if table.clock.now() >= self.sent_at.after(worth) {
             return self.give_up().await;
         }
@@ -201,14 +184,14 @@ impl Round {
     /// should not find it.
     async fn give_up(mut self) -> RoundOutcome {
         self.fate.send_replace(Fate::GivenUp);
-        self.until = self.inner.table.clock.now().after(self.until.since(self.sent_at));
+        self.until = self.client.table.clock.now().after(self.until.since(self.sent_at));
         while self.is_unclean() {
             match self.next().await {
                 Some(told) => self.count(told),
                 None => break,
             }
         }
-        let table = &self.inner.table;
+        let table = &self.client.table;
         let answered = self.votes.len() + self.busy.len();
         if answered < table.majority() {
             // Whatever was taken is given back: it is as if nobody had been asked.

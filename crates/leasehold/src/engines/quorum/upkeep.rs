@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
 use super::ballot::{VoteTally, kept};
 use super::bid::all_of;
+use super::client::QuorumClient;
 use super::node::{Kept, LockAnswer, Node};
 use super::node_slot::NodeSlot;
 use super::nodes::Answers;
@@ -18,20 +18,20 @@ use crate::home::Handle;
 
 /// Keeps tickets alive where they are, and takes them to where they are not.
 /// What this client does not hold is gone: nothing here waits in a queue.
-pub(super) async fn renew(inner: Arc<Inner>, tickets: Vec<Refresh>) -> Vec<Renewal> {
-    let asked: Vec<Option<Due>> = tickets.into_iter().map(|it| Due::of(&inner, it)).collect();
+pub(super) async fn renew(client: Arc<QuorumClient>, tickets: Vec<Refresh>) -> Vec<Renewal> {
+    let asked: Vec<Option<Due>> = tickets.into_iter().map(|it| Due::of(&client, it)).collect();
     let is_held: Vec<bool> = asked.iter().map(Option::is_some).collect();
     let dues: Vec<Due> = asked.into_iter().flatten().collect();
-    let mut renewals = renew_held(inner, dues).await.into_iter();
+    let mut renewals = renew_held(client, dues).await.into_iter();
     let answer = |held| if held { renewals.next() } else { None };
     is_held.into_iter().map(answer).map(|it| it.unwrap_or(Renewal::Gone)).collect()
 }
 
-async fn renew_held(inner: Arc<Inner>, dues: Vec<Due>) -> Vec<Renewal> {
+async fn renew_held(client: Arc<QuorumClient>, dues: Vec<Due>) -> Vec<Renewal> {
     let Some(patience) = dues.iter().map(|due| due.patience).min() else { return Vec::new() };
-    let mut count = RenewalCount::new(&inner, dues);
+    let mut count = RenewalCount::new(&client, dues);
     let asked: Vec<Refresh> = count.dues.iter().map(|due| due.refresh.clone()).collect();
-    let mut answers = inner.table.ask(
+    let mut answers = client.table.ask(
         move |node| {
             let asked = asked.clone();
             Box::pin(async move { all_or_error(node.extend(asked).await) })
@@ -69,12 +69,12 @@ struct Due {
 }
 
 impl Due {
-    fn of(inner: &Inner, refresh: Refresh) -> Option<Self> {
-        let (claim, _) = inner.leases.recall(refresh.ticket.id)?;
-        let ttl = inner.within(refresh.ttl);
+    fn of(client: &QuorumClient, refresh: Refresh) -> Option<Self> {
+        let (claim, _) = client.leases.recall(refresh.ticket.id)?;
+        let ttl = client.within(refresh.ttl);
         Some(Self {
             id: refresh.ticket.id,
-            patience: inner.table.patience(ttl.max(claim.ttl)),
+            patience: client.table.patience(ttl.max(claim.ttl)),
             refresh: Refresh { ticket: claim.ticket.in_mode(refresh.ticket.mode), ttl, ..refresh },
         })
     }
@@ -82,7 +82,7 @@ impl Due {
 
 /// What the nodes have said of each lease so far.
 struct RenewalCount {
-    inner: Arc<Inner>,
+    client: Arc<QuorumClient>,
     dues: Vec<Due>,
     sent_at: Moment,
     tallies: Vec<VoteTally>,
@@ -96,10 +96,10 @@ struct RenewalCount {
 }
 
 impl RenewalCount {
-    fn new(inner: &Arc<Inner>, dues: Vec<Due>) -> Self {
+    fn new(client: &Arc<QuorumClient>, dues: Vec<Due>) -> Self {
         Self {
-            inner: Arc::clone(inner),
-            sent_at: inner.table.clock.now(),
+            client: Arc::clone(client),
+            sent_at: client.table.clock.now(),
             tallies: vec![VoteTally::default(); dues.len()],
             kept: vec![Vec::new(); dues.len()],
             seen: Vec::new(),
@@ -140,13 +140,13 @@ impl RenewalCount {
 
     /// Only what a majority had before the question came counts as held.
     fn verdict(&self, place: usize) -> Option<bool> {
-        self.tallies[place].verdict(self.inner.table.size())
+        self.tallies[place].verdict(self.client.table.size())
     }
 
     /// How long a majority keeps it.
     fn ttl(&self, place: usize) -> Duration {
-        let kept = kept(&self.kept[place], self.inner.table.majority());
-        self.inner.within(kept.unwrap_or_default())
+        let kept = kept(&self.kept[place], self.client.table.majority());
+        self.client.within(kept.unwrap_or_default())
     }
 
     fn renewals(&self) -> Vec<Renewal> {
@@ -157,11 +157,11 @@ impl RenewalCount {
         match self.verdict(place) {
             Some(true) => Renewal::Held { ttl: self.ttl(place), sent_at: self.sent_at },
             Some(false) => {
-                self.inner.leases.end(self.dues[place].id);
+                self.client.leases.end(self.dues[place].id);
                 Renewal::Gone
             }
             None => {
-                let table = &self.inner.table;
+                let table = &self.client.table;
                 Renewal::Unknown(table.too_few(self.answered, self.heard, &self.errors))
             }
         }
@@ -180,7 +180,7 @@ impl RenewalCount {
         let missing = |(_, place, there): &&(usize, usize, bool)| !there && !gone[*place];
         for (node, place, _) in seen.iter().filter(missing) {
             if self.verdict(*place) == Some(true)
-                && let Ok(node) = self.inner.table.slots[*node].node()
+                && let Ok(node) = self.client.table.slots[*node].node()
             {
                 self.bring(&*node, *place).await;
             }
@@ -188,18 +188,18 @@ impl RenewalCount {
         let left: Vec<_> = seen.iter().filter(|(_, place, there)| *there && gone[*place]).collect();
         if !left.is_empty() {
             let patience = self.dues.iter().map(|due| due.patience).max();
-            told(&self.inner, patience.unwrap_or_default()).await;
+            told(&self.client, patience.unwrap_or_default()).await;
         }
         for (node, place, _) in left {
-            if let Ok(node) = self.inner.table.slots[*node].node() {
+            if let Ok(node) = self.client.table.slots[*node].node() {
                 let _ = node.unlock(self.dues[*place].refresh.ticket.clone()).await;
             }
         }
     }
 
     async fn bring(&self, node: &dyn Node, place: usize) {
-        let (due, ttl, now) = (&self.dues[place], self.ttl(place), self.inner.table.clock.now());
-        let Some((mut claim, fence)) = self.inner.leases.recall(due.id) else { return };
+        let (due, ttl, now) = (&self.dues[place], self.ttl(place), self.client.table.clock.now());
+        let Some((mut claim, fence)) = self.client.leases.recall(due.id) else { return };
         if now >= self.sent_at.after(ttl / 2) || claim.ticket.id != due.refresh.ticket.id {
             return;
         }
@@ -211,7 +211,7 @@ impl RenewalCount {
             let _ = node.raise(bid.clone(), number, fence).await;
         }
         // It may have been released while we brought it there.
-        if !self.inner.leases.has(due.id, &bid) {
+        if !self.client.leases.has(due.id, &bid) {
             let _ = node.unlock(bid).await;
         }
     }
@@ -242,37 +242,37 @@ impl Poll {
         self.tally.yes + self.tally.no
     }
 
-    fn too_few(&self, inner: &Inner) -> Error {
-        inner.table.too_few(self.answered(), self.heard, &self.errors)
+    fn too_few(&self, client: &QuorumClient) -> Error {
+        client.table.too_few(self.answered(), self.heard, &self.errors)
     }
 
     /// How long a majority keeps the lease; `None` if a majority has it not.
-    fn kept(&self, inner: &Inner) -> Result<Kept> {
-        match self.tally.verdict(inner.table.size()) {
-            Some(true) => Ok(kept(&self.kept, inner.table.majority()).map(|it| inner.within(it))),
+    fn kept(&self, client: &QuorumClient) -> Result<Kept> {
+        match self.tally.verdict(client.table.size()) {
+            Some(true) => Ok(kept(&self.kept, client.table.majority()).map(|it| client.within(it))),
             Some(false) => Ok(None),
-            None => Err(self.too_few(inner)),
+            None => Err(self.too_few(client)),
         }
     }
 }
 
 /// Puts a question to every node, until a majority agrees.
 async fn poll(
-    inner: &Arc<Inner>,
+    client: &Arc<QuorumClient>,
     ttl: Duration,
     question: impl Fn(Arc<dyn Node>) -> BoxFuture<Result<Kept>>,
 ) -> Poll {
-    count(inner, inner.table.ask(question, until(inner, ttl))).await
+    count(client, client.table.ask(question, until(client, ttl))).await
 }
 
 /// Until when answers about a lease of this ttl count.
-fn until(inner: &Inner, ttl: Duration) -> Moment {
-    inner.table.clock.now().after(inner.table.patience(ttl))
+fn until(client: &QuorumClient, ttl: Duration) -> Moment {
+    client.table.clock.now().after(client.table.patience(ttl))
 }
 
-async fn count(inner: &Inner, mut answers: Answers<Kept>) -> Poll {
+async fn count(client: &QuorumClient, mut answers: Answers<Kept>) -> Poll {
     let mut poll = Poll::default();
-    while poll.tally.verdict(inner.table.size()).is_none()
+    while poll.tally.verdict(client.table.size()).is_none()
         && let Some((node, answer)) = answers.next().await
     {
         poll.count(node, answer);
@@ -282,7 +282,7 @@ async fn count(inner: &Inner, mut answers: Answers<Kept>) -> Poll {
 
 /// How long a majority still keeps a bid, which is kept alive there; `None` if
 /// a majority has lost it.
-pub(super) async fn confirm(inner: &Arc<Inner>, refresh: &Refresh) -> Result<Kept> {
+pub(super) async fn confirm(client: &Arc<QuorumClient>, refresh: &Refresh) -> Result<Kept> {
     let question = |node: Arc<dyn Node>| -> BoxFuture<Result<Kept>> {
         let extended = node.extend(vec![refresh.clone()]);
         Box::pin(async move {
@@ -290,71 +290,79 @@ pub(super) async fn confirm(inner: &Arc<Inner>, refresh: &Refresh) -> Result<Kep
             extended.await.pop().unwrap_or_else(none)
         })
     };
-    poll(inner, refresh.ttl, question).await.kept(inner)
+    poll(client, refresh.ttl, question).await.kept(client)
 }
 
 /// Until a holder has been told what was answered just before.
-async fn told(inner: &Inner, patience: Duration) {
-    inner.table.clock.sleep_until(inner.table.clock.now().after(patience)).await;
+async fn told(client: &QuorumClient, patience: Duration) {
+    client.table.clock.sleep_until(client.table.clock.now().after(patience)).await;
 }
 
 /// Ends what most nodes have lost and nobody believes in, and removes it from the
 /// others.
-pub(super) async fn let_go(inner: &Arc<Inner>, id: LeaseId) {
-    if let Some(claim) = inner.leases.end(id) {
+pub(super) async fn let_go(client: &Arc<QuorumClient>, id: LeaseId) {
+    if let Some(claim) = client.leases.end(id) {
         // It was nobody's lease any more; what stays ends with its ttl.
-        let _ = remove(inner, claim.ticket, claim.ttl).await;
+        let _ = remove(client, claim.ticket, claim.ttl).await;
     }
 }
 
 /// The same for one whose holder still has to be told.
-fn let_go_later(inner: Arc<Inner>, id: LeaseId, ttl: Duration) {
+fn let_go_later(client: Arc<QuorumClient>, id: LeaseId, ttl: Duration) {
     Handle::current().spawn(async move {
-        told(&inner, inner.table.patience(ttl)).await;
-        let_go(&inner, id).await;
+        told(&client, client.table.patience(ttl)).await;
+        let_go(&client, id).await;
     });
 }
 
 /// Removes a lease from all nodes, with what any of its rounds has left. Those
 /// that are slow get the request too.
-pub(super) async fn release(inner: Arc<Inner>, ticket: Ticket) -> Result<Released> {
-    let (bid, ttl) = match inner.leases.end(ticket.id) {
+pub(super) async fn release(client: Arc<QuorumClient>, ticket: Ticket) -> Result<Released> {
+    let (bid, ttl) = match client.leases.end(ticket.id) {
         Some(claim) => (claim.ticket.in_mode(ticket.mode), claim.ttl),
         None => (all_of(&ticket), Duration::MAX),
     };
-    remove(&inner, bid, ttl).await
+    remove(&client, bid, ttl).await
 }
 
 /// Removes a bid from all nodes.
-pub(super) async fn remove(inner: &Arc<Inner>, bid: Ticket, ttl: Duration) -> Result<Released> {
+pub(super) async fn remove(
+    client: &Arc<QuorumClient>,
+    bid: Ticket,
+    ttl: Duration,
+) -> Result<Released> {
     let question = |slot: Arc<NodeSlot>| -> BoxFuture<Result<Kept>> {
-        let (bid, clock) = (bid.clone(), inner.table.clock.clone());
+        let (bid, clock) = (bid.clone(), client.table.clock.clone());
         Box::pin(async move { Ok(slot.let_go(bid, &clock).await?.then_some(Duration::ZERO)) })
     };
-    let poll = count(inner, inner.table.ask_seats(question, until(inner, ttl))).await;
-    match poll.tally.verdict(inner.table.size()) {
+    let poll = count(client, client.table.ask_seats(question, until(client, ttl))).await;
+    match poll.tally.verdict(client.table.size()) {
         Some(true) => Ok(Released::Released),
         Some(false) => Ok(Released::AlreadyLost),
-        None if poll.answered() < inner.table.majority() => Err(poll.too_few(inner)),
+        None if poll.answered() < client.table.majority() => Err(poll.too_few(client)),
         None if poll.tally.yes > 0 => Ok(Released::Released),
         None => Ok(Released::AlreadyLost),
     }
 }
 
 /// Turns a writer into a reader.
-pub(super) async fn convert(inner: Arc<Inner>, ticket: Ticket, to: Mode) -> Result<Renewal> {
+pub(super) async fn convert(
+    client: Arc<QuorumClient>,
+    ticket: Ticket,
+    to: Mode,
+) -> Result<Renewal> {
     ticket.mode.check_conversion(to)?;
-    let Some((claim, _)) = inner.leases.recall(ticket.id) else { return Ok(Renewal::Gone) };
-    let (sent_at, ttl) = (inner.table.clock.now(), claim.ttl);
+    let Some((claim, _)) = client.leases.recall(ticket.id) else { return Ok(Renewal::Gone) };
+    let (sent_at, ttl) = (client.table.clock.now(), claim.ttl);
     let refresh = Refresh::new(claim.ticket.in_mode(to), ttl);
-    let poll = poll(&inner, ttl, |node| node.convert(refresh.clone())).await;
-    match poll.kept(&inner)? {
+    let poll = poll(&client, ttl, |node| node.convert(refresh.clone())).await;
+    match poll.kept(&client)? {
         Some(ttl) => {
-            inner.leases.change(ticket.id, |claim| claim.ticket.mode = to);
+            client.leases.change(ticket.id, |claim| claim.ticket.mode = to);
             Ok(Renewal::Held { ttl, sent_at })
         }
         None => {
-            let_go_later(inner, ticket.id, ttl);
+            let_go_later(client, ticket.id, ttl);
             Ok(Renewal::Gone)
         }
     }

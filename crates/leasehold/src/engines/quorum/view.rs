@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
 use super::bid::family;
+use super::client::QuorumClient;
 use super::node::NodeMark;
 use crate::claim::{LeaseId, Ticket};
 use crate::engine::{
@@ -32,13 +32,13 @@ impl Sighting {
     }
 }
 
-pub(super) async fn inspect(inner: Arc<Inner>, selector: Selector) -> Result<Listing> {
+pub(super) async fn inspect(client: Arc<QuorumClient>, selector: Selector) -> Result<Listing> {
     let Selector::Name(name) = selector else {
         let text = "the nodes have no index of their names; ask for one name";
         return Err(Error::new(ErrorKind::Unsupported, text));
     };
-    let majority = inner.table.majority();
-    let seen = sightings(&inner, &name).await?;
+    let majority = client.table.majority();
+    let seen = sightings(&client, &name).await?;
     let mut status = Status::new(name);
     let holders = seen.values().filter(|it| it.numbers.len() >= majority);
     status.holders = holders.map(|it| it.mark.held(it.fence(majority))).collect();
@@ -48,9 +48,9 @@ pub(super) async fn inspect(inner: Arc<Inner>, selector: Selector) -> Result<Lis
 }
 
 /// Every lease that some node has.
-async fn sightings(inner: &Arc<Inner>, name: &Name) -> Result<BTreeMap<LeaseId, Sighting>> {
-    let until = inner.table.clock.now().after(PATIENCE);
-    let mut answers = inner.table.ask(|node| node.look(name.clone()), until);
+async fn sightings(client: &Arc<QuorumClient>, name: &Name) -> Result<BTreeMap<LeaseId, Sighting>> {
+    let until = client.table.clock.now().after(PATIENCE);
+    let mut answers = client.table.ask(|node| node.look(name.clone()), until);
     let (mut seen, mut errors, mut answered) = (BTreeMap::new(), Vec::new(), 0);
     let mut heard = 0;
     while let Some((node, answer)) = answers.next().await {
@@ -63,8 +63,8 @@ async fn sightings(inner: &Arc<Inner>, name: &Name) -> Result<BTreeMap<LeaseId, 
             Err(error) => errors.push(error),
         }
     }
-    if answered < inner.table.majority() {
-        return Err(inner.table.too_few(answered, heard, &errors));
+    if answered < client.table.majority() {
+        return Err(client.table.too_few(answered, heard, &errors));
     }
     Ok(seen)
 }
@@ -76,10 +76,10 @@ fn note(seen: &mut BTreeMap<LeaseId, Sighting>, mark: NodeMark) {
 }
 
 /// Takes leases away from all nodes.
-pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evicted> {
-    let majority = inner.table.majority();
+pub(super) async fn evict(client: Arc<QuorumClient>, eviction: Eviction) -> Result<Evicted> {
+    let majority = client.table.majority();
     let mut leases: Vec<Held> = Vec::new();
-    for (id, seen) in sightings(&inner, &eviction.name).await? {
+    for (id, seen) in sightings(&client, &eviction.name).await? {
         let fence = seen.fence(majority);
         let hit = match eviction.target {
             Target::Fence(wanted) => fence == Some(wanted),
@@ -87,7 +87,7 @@ pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evict
             Target::All => true,
         };
         if hit {
-            remove(&inner, &eviction, id, &seen.mark).await?;
+            remove(&client, &eviction, id, &seen.mark).await?;
             // What only a few nodes had was nobody's lease.
             leases.extend((seen.numbers.len() >= majority).then(|| seen.mark.held(fence)));
         }
@@ -97,35 +97,35 @@ pub(super) async fn evict(inner: Arc<Inner>, eviction: Eviction) -> Result<Evict
 
 /// The id is that of a bid; who holds it here knows it by its ticket.
 async fn remove(
-    inner: &Arc<Inner>,
+    client: &Arc<QuorumClient>,
     eviction: &Eviction,
     id: LeaseId,
     mark: &NodeMark,
 ) -> Result<()> {
     let bid = Ticket { id, name: eviction.name.clone(), mode: mark.mode };
-    let ours = inner.leases.ticket_of(id);
-    ours.and_then(|ticket| inner.leases.end(ticket));
-    super::upkeep::remove(inner, bid, Duration::MAX).await?;
+    let ours = client.leases.ticket_of(id);
+    ours.and_then(|ticket| client.leases.end(ticket));
+    super::upkeep::remove(client, bid, Duration::MAX).await?;
     if let Some(ticket) = ours {
-        inner.table.bus.publish(&Event::TicketLost(ticket, eviction.loss()));
+        client.table.bus.publish(&Event::TicketLost(ticket, eviction.loss()));
     }
     Ok(())
 }
 
-pub(super) async fn examine(inner: Arc<Inner>) -> Result<Vec<Finding>> {
-    let until = inner.table.clock.now().after(PATIENCE);
-    let mut answers = inner.table.ask(|node| node.examine(), until);
+pub(super) async fn examine(client: Arc<QuorumClient>) -> Result<Vec<Finding>> {
+    let until = client.table.clock.now().after(PATIENCE);
+    let mut answers = client.table.ask(|node| node.examine(), until);
     let mut findings = Vec::new();
-    let mut silent: Vec<usize> = (0..inner.table.size()).collect();
+    let mut silent: Vec<usize> = (0..client.table.size()).collect();
     while let Some((node, answer)) = answers.next().await {
-        let endpoint = &inner.table.slots[node].endpoint;
+        let endpoint = &client.table.slots[node].endpoint;
         if let Ok(found) = answer {
             silent.retain(|other| *other != node);
             findings.extend(found.into_iter().map(|it| at(endpoint, it)));
         }
     }
-    let left = inner.table.size() - silent.len();
-    findings.extend(silent.into_iter().map(|node| away(&inner, node, left)));
+    let left = client.table.size() - silent.len();
+    findings.extend(silent.into_iter().map(|node| away(&client, node, left)));
     Ok(findings)
 }
 
@@ -133,12 +133,12 @@ fn at(endpoint: &str, finding: Finding) -> Finding {
     Finding::new(finding.severity, format!("{endpoint}: {}", finding.message), finding.advice)
 }
 
-fn away(inner: &Inner, node: usize, left: usize) -> Finding {
-    let (size, majority) = (inner.table.size(), inner.table.majority());
+fn away(client: &QuorumClient, node: usize, left: usize) -> Finding {
+    let (size, majority) = (client.table.size(), client.table.majority());
     let severity = if left < majority { Severity::Danger } else { Severity::Warning };
     Finding::new(
         severity,
-        format!("{} does not answer; {left} of {size} nodes do", inner.table.slots[node].endpoint),
+        format!("{} does not answer; {left} of {size} nodes do", client.table.slots[node].endpoint),
         format!("bring it back: without {majority} nodes nothing is granted or renewed"),
     )
 }

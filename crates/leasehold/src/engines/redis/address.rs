@@ -3,16 +3,17 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::engines::kit::hosts::{ServerAddress, joined, servers};
 use crate::error::{Error, Result};
-use crate::url::{Url, decode, host_and_port};
+use crate::url::{Url, decode};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// One server. It can be shown: it holds no secret.
+/// How one server is reached. It can be shown: it holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Address {
-    Tcp { host: String, port: u16 },
+pub(super) enum RedisAddress {
+    Tcp(ServerAddress),
     Unix(PathBuf),
 }
 
@@ -20,13 +21,13 @@ pub(super) enum Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
     /// One server.
-    One(Address),
+    One(RedisAddress),
     /// A primary and its replicas; they say themselves who is which.
-    Listed(Vec<Address>),
+    Listed(Vec<RedisAddress>),
     /// Sentinels, which know where the primary of a service is.
-    Sentinels(Vec<Address>, String),
+    Sentinels(Vec<RedisAddress>, String),
     /// Some nodes of a cluster.
-    Cluster(Vec<Address>),
+    Cluster(Vec<RedisAddress>),
 }
 
 /// Who we are. Never shown.
@@ -83,17 +84,16 @@ impl Login {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Tcp(server) => write!(f, "{server}"),
             Self::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
 
-impl Address {
+impl RedisAddress {
     /// `host:port`, as servers write it: no brackets around IPv6, a bus port
     /// or host name may follow.
     pub(super) fn told(text: &str, asked: &Self) -> Option<Self> {
@@ -105,27 +105,25 @@ impl Address {
     /// that was asked.
     pub(super) fn told_parts(host: &str, port: u16, asked: &Self) -> Option<Self> {
         let host = match (host, asked) {
-            ("" | "?", Self::Tcp { host, .. }) => host.clone(),
+            ("" | "?", Self::Tcp(server)) => server.host.clone(),
             ("" | "?", Self::Unix(_)) => return None,
             (host, _) => host.trim_matches(['[', ']']).to_owned(),
         };
-        Some(Self::Tcp { host, port })
+        Some(Self::Tcp(ServerAddress { host, port }))
     }
 }
 
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let join =
-            |all: &[Address]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         match self {
             Self::One(address) => write!(f, "{address}"),
-            Self::Listed(all) | Self::Cluster(all) => f.write_str(&join(all)),
-            Self::Sentinels(all, service) => write!(f, "{}/{service}", join(all)),
+            Self::Listed(all) | Self::Cluster(all) => f.write_str(&joined(all)),
+            Self::Sentinels(all, service) => write!(f, "{}/{service}", joined(all)),
         }
     }
 }
 
-fn plain(mut all: Vec<Address>) -> Topology {
+fn plain(mut all: Vec<RedisAddress>) -> Topology {
     if all.len() == 1 { Topology::One(all.remove(0)) } else { Topology::Listed(all) }
 }
 
@@ -138,22 +136,19 @@ fn socket(url: &Url) -> Result<Deployment> {
     let path = given(path)?.filter(|path| path.starts_with('/'));
     let path = path.ok_or_else(|| wrong_form("unix"))?;
     Ok(Deployment {
-        place: Topology::One(Address::Unix(path.into())),
+        place: Topology::One(RedisAddress::Unix(path.into())),
         login: Login::parse(login)?,
         database: database_number(url.options.get("db")?.unwrap_or_default())?,
         tls: false,
     })
 }
 
-fn list(hosts: &str, port: u16, kind: &str) -> Result<Vec<Address>> {
+fn list(hosts: &str, port: u16, kind: &str) -> Result<Vec<RedisAddress>> {
     if hosts.is_empty() && kind.is_empty() {
-        return Ok(vec![Address::Tcp { host: "127.0.0.1".into(), port }]);
+        return Ok(vec![RedisAddress::Tcp(ServerAddress::here(port))]);
     }
-    hosts.split(',').map(|host| address(host, port).ok_or_else(|| wrong_form(kind))).collect()
-}
-
-fn address(text: &str, otherwise: u16) -> Option<Address> {
-    host_and_port(text, otherwise).map(|(host, port)| Address::Tcp { host, port })
+    let servers = servers(hosts, port).ok_or_else(|| wrong_form(kind))?;
+    Ok(servers.into_iter().map(RedisAddress::Tcp).collect())
 }
 
 fn database_number(text: &str) -> Result<i64> {
@@ -191,8 +186,8 @@ mod tests {
         Deployment::from_url(&Url::parse(url).unwrap())
     }
 
-    fn tcp(host: &str, port: u16) -> Address {
-        Address::Tcp { host: host.into(), port }
+    fn tcp(host: &str, port: u16) -> RedisAddress {
+        RedisAddress::Tcp(ServerAddress { host: host.into(), port })
     }
 
     #[test]
@@ -224,7 +219,7 @@ mod tests {
         assert!(cluster.tls);
         for socket in ["redis+unix:/run/r%20.sock?db=1", "redis+unix://u:p@/run/r%20.sock?db=1"] {
             let socket = target(socket).unwrap();
-            assert_eq!(socket.place, Topology::One(Address::Unix("/run/r .sock".into())));
+            assert_eq!(socket.place, Topology::One(RedisAddress::Unix("/run/r .sock".into())));
             assert_eq!(socket.database, 1);
         }
     }
@@ -253,7 +248,7 @@ mod tests {
     #[test]
     fn servers_write_addresses_in_their_own_way() {
         let asked = tcp("seed", 1);
-        let told = |text| Address::told(text, &asked);
+        let told = |text| RedisAddress::told(text, &asked);
         assert_eq!(told("10.0.0.1:7"), Some(tcp("10.0.0.1", 7)));
         assert_eq!(told("::1:7"), Some(tcp("::1", 7)));
         assert_eq!(told(":7"), Some(tcp("seed", 7)));

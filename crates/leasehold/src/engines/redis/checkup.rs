@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::address::{Address, Topology};
-use super::link::Link;
-use super::settings::Settings;
+use super::address::{RedisAddress, Topology};
+use super::link::RedisLink;
+use super::settings::RedisSettings;
 use crate::clock::Clock;
 use crate::engine::profile::Survives;
 use crate::engine::{Finding, Severity};
@@ -19,7 +19,7 @@ const OLDEST: u32 = 7;
 /// Asks the servers how they are.
 #[derive(Clone, Debug)]
 pub(super) struct Checkup {
-    link: Link,
+    link: RedisLink,
     clock: Clock,
     timeout: Duration,
     /// Whether strangers could reach the server, and nothing would stop them.
@@ -27,7 +27,7 @@ pub(super) struct Checkup {
 }
 
 impl Checkup {
-    pub(super) fn new(link: &Link, settings: &Settings, clock: &Clock) -> Self {
+    pub(super) fn new(link: &RedisLink, settings: &RedisSettings, clock: &Clock) -> Self {
         Self {
             link: link.clone(),
             clock: clock.clone(),
@@ -83,9 +83,9 @@ impl Checkup {
 }
 
 fn is_local(place: &Topology) -> bool {
-    let local = |address: &Address| match address {
-        Address::Unix(_) => true,
-        Address::Tcp { host, .. } => ["127.0.0.1", "localhost", "::1"].contains(&host.as_str()),
+    let local = |address: &RedisAddress| match address {
+        RedisAddress::Unix(_) => true,
+        RedisAddress::Tcp(server) => server.is_local(),
     };
     match place {
         Topology::One(address) => local(address),

@@ -2,23 +2,25 @@
 
 use std::time::Duration;
 
-use super::settings::{Layout, WakeBy};
-use super::waits::PollPauses;
+use super::settings::{RedisLayout, WakeBy};
+use crate::engines::kit::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 use crate::url::Options;
 
-/// How often a waiter of the layout `string` asks.
-const POLL: PollPauses = PollPauses::millis(10, 250);
+/// How often a waiter of the layout `string` asks at first.
+const POLL: Duration = Duration::from_millis(10);
+/// How seldom, after a while.
+const POLL_MAX: Duration = Duration::from_millis(250);
 /// How long Redisson keeps the place of a waiter that may have died.
 const FAIR_WAIT: Duration = Duration::from_secs(300);
 
 /// Refuses options of another layout.
-pub(super) fn check(options: &Options, layout: Layout) -> Result<()> {
-    let own: [(Layout, &[&str]); 3] = [
-        (Layout::Native, &["prefix"]),
-        (Layout::String, &["key", "poll", "poll_max"]),
-        (Layout::Redisson, &["kind", "pubsub", "fair_wait"]),
+pub(super) fn check(options: &Options, layout: RedisLayout) -> Result<()> {
+    let own: [(RedisLayout, &[&str]); 3] = [
+        (RedisLayout::Native, &["prefix"]),
+        (RedisLayout::String, &["key", "poll", "poll_max"]),
+        (RedisLayout::Redisson, &["kind", "pubsub", "fair_wait"]),
     ];
     for (other, keys) in own.into_iter().filter(|(other, _)| *other != layout) {
         for key in keys {
@@ -47,7 +49,7 @@ pub(super) fn prefix(options: &Options) -> Result<String> {
 #[derive(Clone, Debug)]
 pub(super) struct StringOptions {
     pub(super) template: Template,
-    pub(super) poll: PollPauses,
+    pub(super) poll: Backoff,
 }
 
 impl StringOptions {
@@ -58,13 +60,13 @@ impl StringOptions {
                  its waiters ask again after \"poll\" to \"poll_max\"",
             ));
         }
-        let first = options.duration("poll")?.unwrap_or(POLL.first);
-        let longest = options.duration("poll_max")?.unwrap_or(POLL.longest.max(first));
+        let first = options.duration("poll")?.unwrap_or(POLL);
+        let longest = options.duration("poll_max")?.unwrap_or(POLL_MAX.max(first));
         if first.is_zero() || longest < first {
             return Err(Error::invalid("option \"poll\" is above zero and at most \"poll_max\""));
         }
         let template = Template::new(options.get("key")?.unwrap_or("{name}"))?;
-        Ok(Self { template, poll: PollPauses { first, longest } })
+        Ok(Self { template, poll: Backoff::new(first, longest) })
     }
 }
 
@@ -209,7 +211,7 @@ mod tests {
             let options = options(bad);
             assert!(RedissonOptions::from_options(&options, WakeBy::Push).is_err(), "{bad}");
         }
-        let error = check(&options("kind=fair"), Layout::String).unwrap_err().to_string();
+        let error = check(&options("kind=fair"), RedisLayout::String).unwrap_err().to_string();
         assert!(error.contains("layout=redisson"), "{error}");
     }
 }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use self::checkup::Checkup;
 use self::layout::{RedissonOptions, StringOptions};
-use self::link::Link;
-use self::settings::{Layout, Settings};
+use self::link::RedisLink;
+use self::settings::{RedisLayout, RedisSettings};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -30,28 +30,34 @@ use crate::url::Url;
 
 /// Opens the deployment that a URL names, in the layout that it asks for.
 pub(crate) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
-    let settings = Settings::from_url(url)?;
+    let settings = RedisSettings::from_url(url)?;
     let options = &url.options;
     layout::check(options, settings.layout)?;
     // What a layout says of its options comes before the first connection.
     let opening = match settings.layout {
-        Layout::Native => Opening::Native(layout::prefix(options)?),
-        Layout::String => Opening::String(StringOptions::from_options(options)?),
-        Layout::Redisson => {
-            Opening::Redisson(RedissonOptions::from_options(options, settings.wake)?)
+        RedisLayout::Native => LayoutOptions::Native(layout::prefix(options)?),
+        RedisLayout::String => LayoutOptions::String(StringOptions::from_options(options)?),
+        RedisLayout::Redisson => {
+            LayoutOptions::Redisson(RedissonOptions::from_options(options, settings.wake)?)
         }
     };
-    let link = Link::open(&settings, clock.clone()).await?;
+    let link = RedisLink::open(&settings, clock.clone()).await?;
     let checkup = Checkup::new(&link, &settings, &clock);
     match opening {
-        Opening::Native(prefix) => native::open(link, &settings, &prefix, checkup, clock).await,
-        Opening::String(options) => Ok(compat::string::open(link, options, checkup, clock).await),
-        Opening::Redisson(options) => compat::redisson::open(link, options, checkup, clock).await,
+        LayoutOptions::Native(prefix) => {
+            native::open(link, &settings, &prefix, checkup, clock).await
+        }
+        LayoutOptions::String(options) => {
+            Ok(compat::string::open(link, options, checkup, clock).await)
+        }
+        LayoutOptions::Redisson(options) => {
+            compat::redisson::open(link, options, checkup, clock).await
+        }
     }
 }
 
 /// A layout with its options.
-enum Opening {
+enum LayoutOptions {
     /// What its keys begin with.
     Native(String),
     String(StringOptions),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::task::JoinSet;
 
-use super::address::Address;
+use super::address::RedisAddress;
 use crate::claim::{Refresh, Renewal};
 use crate::clock::{Clock, Moment};
 use crate::error::{Error, ErrorKind};
@@ -19,7 +19,7 @@ type Part = (Vec<usize>, Vec<Refresh>);
 pub(super) async fn by_server<F>(
     clock: &Clock,
     refreshes: Vec<Refresh>,
-    home: impl Fn(&Refresh) -> Option<Address>,
+    home: impl Fn(&Refresh) -> Option<RedisAddress>,
     renew: impl Fn(Vec<Refresh>) -> F,
 ) -> Vec<Renewal>
 where
@@ -46,7 +46,7 @@ where
     }
 }
 
-fn parts(refreshes: Vec<Refresh>, home: impl Fn(&Refresh) -> Option<Address>) -> Vec<Part> {
+fn parts(refreshes: Vec<Refresh>, home: impl Fn(&Refresh) -> Option<RedisAddress>) -> Vec<Part> {
     let (mut parts, mut known) = (Vec::<Part>::new(), BTreeMap::new());
     for (at, refresh) in refreshes.into_iter().enumerate() {
         let part = *known.entry(home(&refresh)).or_insert_with(|| {

@@ -33,12 +33,12 @@ impl fmt::Debug for Script {
 
 /// One call of a script. All keys are of one hash slot.
 #[derive(Debug, Clone)]
-pub(in crate::engines) struct Call {
+pub(in crate::engines) struct ScriptCall {
     pub(super) script: &'static Script,
     by_digest: Cmd,
 }
 
-impl Call {
+impl ScriptCall {
     pub(in crate::engines) fn new(
         script: &'static Script,
         keys: Vec<Vec<u8>>,

@@ -10,12 +10,12 @@ use redis::Connection;
 use tempfile::TempDir;
 
 /// Ends with its value, and with the thread that started it.
-pub(super) struct Server {
+pub(super) struct RedisTestServer {
     child: Child,
     folder: TempDir,
 }
 
-impl Server {
+impl RedisTestServer {
     pub(super) fn start() -> Self {
         let folder = TempDir::new().unwrap();
         let child = Command::new("setpriv")
@@ -44,7 +44,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for RedisTestServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

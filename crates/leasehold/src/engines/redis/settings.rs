@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::address::{Address, Deployment, Login, Topology};
+use super::address::{Deployment, Login, RedisAddress, Topology};
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
 use crate::url::{Options, Url};
@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Which keys a lease is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum RedisLayout {
     /// Our own: every mode, queue, hand-over, fence.
     Native,
     /// A token in a string, as many libraries have it.
@@ -23,7 +23,7 @@ pub(super) enum Layout {
     Redisson,
 }
 
-impl Layout {
+impl RedisLayout {
     pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -44,7 +44,7 @@ pub(super) enum WakeBy {
 
 /// Everything that a URL says.
 #[derive(Clone)]
-pub(in crate::engines) struct Settings {
+pub(in crate::engines) struct RedisSettings {
     pub(super) place: Topology,
     pub(super) login: Login,
     /// Who we are to the sentinels.
@@ -53,13 +53,13 @@ pub(in crate::engines) struct Settings {
     pub(super) tls: Option<Files>,
     /// How many replicas shall have a write before it is answered.
     pub(super) replicas: Option<u64>,
-    pub(super) layout: Layout,
+    pub(super) layout: RedisLayout,
     pub(super) wake: WakeBy,
     pub(super) connect: Duration,
     pub(super) timeout: Duration,
 }
 
-impl Settings {
+impl RedisSettings {
     pub(in crate::engines) fn from_url(url: &Url) -> Result<Self> {
         let Deployment { place, login, database, tls } = Deployment::from_url(url)?;
         let options = &url.options;
@@ -85,7 +85,7 @@ impl Settings {
     pub(super) fn endpoint(&self) -> String {
         let tls = if self.tls.is_some() { "rediss" } else { "redis" };
         match &self.place {
-            Topology::One(Address::Unix(path)) => format!("redis+unix:{}", path.display()),
+            Topology::One(RedisAddress::Unix(path)) => format!("redis+unix:{}", path.display()),
             Topology::One(_) | Topology::Listed(_) => {
                 format!("{tls}://{}/{}", self.place, self.database)
             }
@@ -98,7 +98,7 @@ impl Settings {
 /// Refuses options that say nothing at this kind of address.
 fn check_kinds(options: &Options, place: &Topology, tls: bool) -> Result<()> {
     let sentinels = matches!(place, Topology::Sentinels(..));
-    let socket = matches!(place, Topology::One(Address::Unix(_)));
+    let socket = matches!(place, Topology::One(RedisAddress::Unix(_)));
     for (keys, fits, needs) in [
         (&Files::OPTIONS[..], tls, "rediss:// addresses"),
         (&["sentinel_user", "sentinel_password"], sentinels, "redis+sentinel:// addresses"),
@@ -113,11 +113,11 @@ fn check_kinds(options: &Options, place: &Topology, tls: bool) -> Result<()> {
     Ok(())
 }
 
-fn layout(options: &Options) -> Result<Layout> {
+fn layout(options: &Options) -> Result<RedisLayout> {
     match options.get("layout")? {
-        None | Some("native") => Ok(Layout::Native),
-        Some("string") => Ok(Layout::String),
-        Some("redisson") => Ok(Layout::Redisson),
+        None | Some("native") => Ok(RedisLayout::Native),
+        Some("string") => Ok(RedisLayout::String),
+        Some("redisson") => Ok(RedisLayout::Redisson),
         Some(_) => Err(Error::invalid("option \"layout\" takes native, string or redisson")),
     }
 }

@@ -6,29 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::claim::LeaseId;
-
-/// Pauses that double from the first to the longest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PollPauses {
-    pub(super) first: Duration,
-    pub(super) longest: Duration,
-}
-
-impl PollPauses {
-    pub(super) const fn millis(first: u64, longest: u64) -> Self {
-        Self { first: Duration::from_millis(first), longest: Duration::from_millis(longest) }
-    }
-
-    /// The pause after so many looks, shorter by up to a half: waiters that
-    /// began together must not go on together.
-    fn after(self, looks: u32) -> Duration {
-        let pause = self.first.saturating_mul(1 << looks.min(20)).min(self.longest);
-        pause.mul_f64(1.0 - fastrand::f64() / 2.0)
-    }
-}
+use crate::engines::kit::backoff::Backoff;
 
 /// Of those who spin; Redisson's spin lock has the same.
-pub(super) const SPIN: PollPauses = PollPauses::millis(1, 128);
+pub(super) const SPIN: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(128));
 
 #[derive(Debug, Default)]
 pub(super) struct Waits(Mutex<HashMap<LeaseId, PolledWait>>);
@@ -36,7 +17,8 @@ pub(super) struct Waits(Mutex<HashMap<LeaseId, PolledWait>>);
 #[derive(Debug)]
 struct PolledWait {
     place: String,
-    looks: u32,
+    /// Between its looks; there was none before the first.
+    backoff: Option<Backoff>,
     /// How long the holder had left at the last look.
     left: Duration,
 }
@@ -47,7 +29,7 @@ impl Waits {
         let mut waits = self.waits();
         waits
             .entry(id)
-            .or_insert_with(|| PolledWait { place: make(), looks: 0, left: Duration::ZERO })
+            .or_insert_with(|| PolledWait { place: make(), backoff: None, left: Duration::ZERO })
             .place
             .clone()
     }
@@ -55,12 +37,15 @@ impl Waits {
     /// One more look in vain; the pause before the next. A holder that has more
     /// time than before is another one: a lock that changes hands is worth to
     /// be looked at more often.
-    pub(super) fn in_vain(&self, id: LeaseId, pauses: PollPauses, left: Duration) -> Duration {
+    pub(super) fn in_vain(&self, id: LeaseId, pauses: &Backoff, left: Duration) -> Duration {
         let mut waits = self.waits();
-        let Some(wait) = waits.get_mut(&id) else { return pauses.first };
-        wait.looks = if left > wait.left { 1 } else { wait.looks + 1 };
+        let Some(wait) = waits.get_mut(&id) else { return pauses.bounds().0 };
+        let backoff = wait.backoff.get_or_insert_with(|| pauses.clone());
+        if left > wait.left {
+            backoff.reset();
+        }
         wait.left = left;
-        pauses.after(wait.looks - 1)
+        backoff.next()
     }
 
     /// It does not wait any more; the place it had in line, if it had one.
@@ -80,15 +65,16 @@ mod tests {
     #[test]
     fn pauses_grow_up_to_the_longest_and_never_vanish() {
         let (waits, id) = (Waits::default(), LeaseId::random());
-        let pauses = PollPauses::millis(10, 250);
+        let (first, longest) = (Duration::from_millis(10), Duration::from_millis(250));
+        let pauses = Backoff::new(first, longest);
         waits.place(id, || "here".into());
         for look in 0..40 {
-            let whole = Duration::from_millis(10 << look.min(5)).min(pauses.longest);
-            let pause = waits.in_vain(id, pauses, Duration::from_millis(100 - look));
+            let whole = Duration::from_millis(10 << look.min(5)).min(longest);
+            let pause = waits.in_vain(id, &pauses, Duration::from_millis(100 - look));
             assert!(pause <= whole && pause >= whole / 2, "{pause:?} at look {look}");
         }
-        let after = waits.in_vain(id, pauses, Duration::from_millis(100));
-        assert!(after <= pauses.first, "another holder: {after:?}");
+        let after = waits.in_vain(id, &pauses, Duration::from_millis(100));
+        assert!(after <= first, "another holder: {after:?}");
         assert_eq!(waits.over(id), "here");
         assert_eq!(waits.over(id), "");
     }

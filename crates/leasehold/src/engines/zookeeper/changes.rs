@@ -1,11 +1,11 @@
 //! Changes that happen as a whole or not at all.
 
 use super::client::{ZkClient, ask, gone, only};
-use super::connection::Answer;
+use super::connection::ZkAnswer;
 use super::fault;
 use super::queues::version;
 use super::session_link::SessionLink;
-use super::wire::{Body, Code, Request};
+use super::wire::{Body, Code, ZkRequest};
 use crate::engines::consensus::{TxnStep, ValueLife};
 use crate::error::Result;
 
@@ -28,7 +28,7 @@ impl ZkClient {
                 checks.extend(more.iter().map(|_| is_check));
                 requests.extend(more);
             }
-            let answer = only(ask(&session_link, vec![Request::Multi(requests)]).await?)?;
+            let answer = only(ask(&session_link, vec![ZkRequest::Multi(requests)]).await?)?;
             let zxid = answer.zxid;
             match failed(answer)? {
                 None => {
@@ -54,20 +54,20 @@ impl ZkClient {
     }
 
     async fn remove_one(&self, session_link: &SessionLink, key: &str) -> Result<Option<u64>> {
-        let delete = Request::Delete { path: key.to_owned(), version: -1 };
+        let delete = ZkRequest::Delete { path: key.to_owned(), version: -1 };
         let answer = only(ask(session_link, vec![delete]).await?)?;
         let zxid = answer.zxid;
         Ok(gone(answer)?.then_some(version(zxid)))
     }
 
-    async fn requests(&self, step: &TxnStep) -> Result<Vec<Request>> {
+    async fn requests(&self, step: &TxnStep) -> Result<Vec<ZkRequest>> {
         Ok(match step {
             TxnStep::Remove { key, .. } => {
-                vec![Request::Delete { path: key.to_string(), version: -1 }]
+                vec![ZkRequest::Delete { path: key.to_string(), version: -1 }]
             }
             TxnStep::Write { key, bytes, .. } => {
                 let (path, data) = (key.to_string(), bytes.clone());
-                vec![Request::SetData { path, data, version: -1 }]
+                vec![ZkRequest::SetData { path, data, version: -1 }]
             }
             TxnStep::Put { name, bytes, life } => {
                 self.writing(&self.layout.value(name), bytes, life).await?
@@ -94,7 +94,7 @@ impl ZkClient {
 }
 
 /// The step because of which nothing has happened.
-pub(super) fn failed(answer: Answer) -> Result<Option<(usize, Code)>> {
+pub(super) fn failed(answer: ZkAnswer) -> Result<Option<(usize, Code)>> {
     let steps = match answer.result {
         Ok(Body::Steps(steps)) => steps,
         Ok(_) => return Err(fault::misfit()),

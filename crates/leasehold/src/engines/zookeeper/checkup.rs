@@ -7,9 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::client::ZkClient;
-use super::settings::{ServerAddress, Settings};
+use super::settings::ZkSettings;
 use super::wire::Acl;
 use crate::engine::{Finding, Severity};
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::skew::SkewCheck;
 use crate::engines::kit::timeout::timeout;
 use crate::error::Result;
@@ -124,7 +125,7 @@ fn single(server: &ServerAddress, mode: &str, servers: usize) -> Option<Finding>
     })
 }
 
-fn alone(settings: &Settings) -> Option<Finding> {
+fn alone(settings: &ZkSettings) -> Option<Finding> {
     (settings.servers.len() == 1).then(|| {
         Finding::new(
             Severity::Warning,
@@ -134,10 +135,8 @@ fn alone(settings: &Settings) -> Option<Finding> {
     })
 }
 
-fn open_door(settings: &Settings) -> Option<Finding> {
-    let local =
-        |server: &ServerAddress| ["127.0.0.1", "localhost", "::1"].contains(&server.host.as_str());
-    let open = settings.acl == Acl::Open && !settings.servers.iter().all(local);
+fn open_door(settings: &ZkSettings) -> Option<Finding> {
+    let open = settings.acl == Acl::Open && !settings.servers.iter().all(ServerAddress::is_local);
     open.then(|| {
         Finding::new(
             Severity::Warning,
@@ -185,8 +184,8 @@ mod tests {
         about(&server, words, servers).iter().map(|finding| finding.severity).max()
     }
 
-    fn settings(url: &str) -> Settings {
-        Settings::from_url(&Url::parse(url).unwrap()).unwrap()
+    fn settings(url: &str) -> ZkSettings {
+        ZkSettings::from_url(&Url::parse(url).unwrap()).unwrap()
     }
 
     #[test]

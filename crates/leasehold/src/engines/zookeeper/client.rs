@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::chores::Chores;
-use super::connection::{Answer, Connection};
+use super::connection::{ZkAnswer, ZkConnection};
 use super::fault;
-use super::layout::{PathLayout, above};
+use super::layout::PathLayout;
+use super::paths::above;
 use super::session_link::{SessionLink, SessionTerms};
 use super::sessions::Sessions;
-use super::wire::{Body, Code, Node, Request, Stat};
+use super::wire::{Body, Code, CreateMode, Stat, ZkRequest};
 use crate::engines::consensus::Session;
 use crate::error::Result;
 
@@ -42,7 +43,7 @@ impl ZkClient {
         let (session_link, called) = (self.sessions.of(&session)?, clock.now());
         let end = called.after(self.terms.settings.timeout);
         loop {
-            only(ask(&session_link, vec![Request::proof()]).await?)?
+            only(ask(&session_link, vec![ZkRequest::proof()]).await?)?
                 .result
                 .map_err(fault::refused)?;
             if session.proven() >= called {
@@ -65,60 +66,65 @@ impl ZkClient {
     }
 
     /// Sends all in one go over any session.
-    pub(super) async fn ask(&self, requests: Vec<Request>) -> Result<Vec<Answer>> {
+    pub(super) async fn ask(&self, requests: Vec<ZkRequest>) -> Result<Vec<ZkAnswer>> {
         let session_link = self.sessions.any().await?;
         ask(&session_link, requests).await
     }
 
     /// The same, from a server that knows all that is decided by now.
-    pub(super) async fn ask_now(&self, mut requests: Vec<Request>) -> Result<Vec<Answer>> {
+    pub(super) async fn ask_now(&self, mut requests: Vec<ZkRequest>) -> Result<Vec<ZkAnswer>> {
         let connection = self.sessions.any().await?.connection().await?;
-        requests.insert(0, Request::Sync);
+        requests.insert(0, ZkRequest::Sync);
         let mut answers = connection.ask(requests).await?;
         answers.remove(0).result.map_err(fault::refused)?;
         Ok(answers)
     }
 
-    pub(super) fn create(&self, path: String, data: Vec<u8>, node: Node) -> Request {
-        Request::Create { path, data, node, acl: self.terms.settings.acl }
+    pub(super) fn create(&self, path: String, data: Vec<u8>, node: CreateMode) -> ZkRequest {
+        ZkRequest::Create { path, data, node, acl: self.terms.settings.acl }
     }
 
     /// Makes whatever is missing above `path`. Servers remove it once it is empty.
     pub(super) async fn make_above(&self, session_link: &SessionLink, path: &str) -> Result<()> {
         let make = |node| above(path).into_iter().map(move |path| (path, node));
-        let containers = make(Node::Container).map(|(path, node)| self.create(path, vec![], node));
+        let containers =
+            make(CreateMode::Container).map(|(path, node)| self.create(path, vec![], node));
         let answers = ask(session_link, containers.collect()).await?;
         let first = answers.iter().find_map(|answer| answer.result.as_ref().err().copied());
         if first != Some(Code::UNIMPLEMENTED) {
             return made(answers);
         }
-        let plain = make(Node::Persistent).map(|(path, node)| self.create(path, vec![], node));
+        let plain =
+            make(CreateMode::Persistent).map(|(path, node)| self.create(path, vec![], node));
         made(ask(session_link, plain.collect()).await?)
     }
 }
 
 /// Sends all in one go over a session.
-pub(super) async fn ask(session_link: &SessionLink, requests: Vec<Request>) -> Result<Vec<Answer>> {
+pub(super) async fn ask(
+    session_link: &SessionLink,
+    requests: Vec<ZkRequest>,
+) -> Result<Vec<ZkAnswer>> {
     ask_on(&session_link.connection().await?, requests).await
 }
 
 /// Sends all in one go. A server that may be behind what we know catches up
 /// first, so that nothing is read that is older.
 pub(super) async fn ask_on(
-    connection: &Connection,
-    mut requests: Vec<Request>,
-) -> Result<Vec<Answer>> {
-    if !connection.is_behind() || !requests.iter().any(Request::reads) {
+    connection: &ZkConnection,
+    mut requests: Vec<ZkRequest>,
+) -> Result<Vec<ZkAnswer>> {
+    if !connection.is_behind() || !requests.iter().any(ZkRequest::reads) {
         return connection.ask(requests).await;
     }
-    requests.insert(0, Request::Sync);
+    requests.insert(0, ZkRequest::Sync);
     let mut answers = connection.ask(requests).await?;
     answers.remove(0).result.map_err(fault::refused)?;
     Ok(answers)
 }
 
 /// It does not matter who has made a node that we need.
-fn made(answers: Vec<Answer>) -> Result<()> {
+fn made(answers: Vec<ZkAnswer>) -> Result<()> {
     for answer in answers {
         match answer.result {
             Ok(_) | Err(Code::NODE_EXISTS) => {}
@@ -132,12 +138,12 @@ fn made(answers: Vec<Answer>) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn only(answers: Vec<Answer>) -> Result<Answer> {
+pub(super) fn only(answers: Vec<ZkAnswer>) -> Result<ZkAnswer> {
     answers.into_iter().next().ok_or_else(fault::misfit)
 }
 
 /// The children that an answer lists; none if their parent is not there.
-pub(super) fn children(answer: Answer) -> Result<Vec<String>> {
+pub(super) fn children(answer: ZkAnswer) -> Result<Vec<String>> {
     match answer.result {
         Ok(Body::Children(children)) => Ok(children),
         Ok(_) => Err(fault::misfit()),
@@ -147,7 +153,7 @@ pub(super) fn children(answer: Answer) -> Result<Vec<String>> {
 }
 
 /// What an answer says of a node; `None` if it is not there.
-pub(super) fn known(answer: Answer) -> Result<Option<Stat>> {
+pub(super) fn known(answer: ZkAnswer) -> Result<Option<Stat>> {
     match answer.result {
         Ok(Body::Known(stat)) => Ok(Some(stat)),
         Ok(_) => Err(fault::misfit()),
@@ -157,7 +163,7 @@ pub(super) fn known(answer: Answer) -> Result<Option<Stat>> {
 }
 
 /// What an answer brings of a node; `None` if it is not there.
-pub(super) fn data(answer: Answer) -> Result<Option<(Vec<u8>, Stat)>> {
+pub(super) fn data(answer: ZkAnswer) -> Result<Option<(Vec<u8>, Stat)>> {
     match answer.result {
         Ok(Body::Data(bytes, stat)) => Ok(Some((bytes, stat))),
         Ok(_) => Err(fault::misfit()),
@@ -167,7 +173,7 @@ pub(super) fn data(answer: Answer) -> Result<Option<(Vec<u8>, Stat)>> {
 }
 
 /// Whether what should go was there.
-pub(super) fn gone(answer: Answer) -> Result<bool> {
+pub(super) fn gone(answer: ZkAnswer) -> Result<bool> {
     match answer.result {
         Ok(_) => Ok(true),
         Err(Code::NO_NODE) => Ok(false),

@@ -14,8 +14,8 @@ use tokio::task::AbortHandle;
 use super::dial::{Boxed, frame};
 use super::fault;
 use super::liveness::LivenessProof;
-use super::watches::Watches;
-use super::wire::{Body, Code, Head, JuteReader, PING_XID, Request, RequestKind, WatchNotice};
+use super::watches::NodeWatches;
+use super::wire::{Body, Code, Head, JuteReader, PING_XID, RequestKind, WatchNotice, ZkRequest};
 use crate::clock::{Clock, Moment};
 use crate::engines::kit::timeout::timeout;
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ const WAITING_MAX: usize = 100_000;
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct ZkAnswer {
     /// Which frame of its connection it was.
     pub(super) frame: u64,
     /// The newest change that the server knew of.
@@ -42,7 +42,7 @@ pub(super) struct Answer {
 
 /// A connection that stands, or stood. Once gone it stays gone.
 #[derive(Clone, Debug)]
-pub(super) struct Connection {
+pub(super) struct ZkConnection {
     shared: Arc<ConnectionShared>,
     tasks: Arc<Tasks>,
 }
@@ -52,7 +52,7 @@ struct ConnectionShared {
     clock: Clock,
     timeout: Duration,
     proof: LivenessProof,
-    watches: Watches,
+    watches: NodeWatches,
     /// The newest change that this client knows of, by any connection.
     newest: Arc<AtomicI64>,
     /// The newest that this one has told of.
@@ -81,7 +81,7 @@ struct Waiting {
     /// Whether a majority has to agree before it is answered.
     agreed: bool,
     sent_at: Moment,
-    tell: oneshot::Sender<Answer>,
+    tell: oneshot::Sender<ZkAnswer>,
 }
 
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Drop for Tasks {
     }
 }
 
-impl Connection {
+impl ZkConnection {
     /// Takes over a stream whose server has greeted us.
     pub(super) fn start(
         stream: Boxed,
@@ -113,7 +113,7 @@ impl Connection {
             clock: clock.clone(),
             timeout,
             proof,
-            watches: Watches::default(),
+            watches: NodeWatches::default(),
             newest: Arc::clone(newest),
             told: AtomicI64::new(0),
             pending: Mutex::default(),
@@ -129,8 +129,8 @@ impl Connection {
 
     /// Sends all in one go and waits for all answers. Each may be an error of its
     /// own; an error here is about all of them.
-    pub(super) async fn ask(&self, requests: Vec<Request>) -> Result<Vec<Answer>> {
-        let writes = requests.iter().any(Request::writes);
+    pub(super) async fn ask(&self, requests: Vec<ZkRequest>) -> Result<Vec<ZkAnswer>> {
+        let writes = requests.iter().any(ZkRequest::writes);
         let (coming, large) = self.shared.send(&requests)?;
         let broken = || if large { fault::too_large() } else { fault::broken() };
         let work = async {
@@ -150,7 +150,7 @@ impl Connection {
         self.shared.told.load(Ordering::Relaxed) < self.shared.newest.load(Ordering::Relaxed)
     }
 
-    pub(super) fn watches(&self) -> &Watches {
+    pub(super) fn watches(&self) -> &NodeWatches {
         &self.shared.watches
     }
 
@@ -160,7 +160,7 @@ impl Connection {
         let mut pending = self.shared.pending();
         let now = self.shared.clock.now();
         if now.since(pending.last_sent) >= gap && !pending.gone {
-            pending.out.extend(Request::Ping.frame(PING_XID));
+            pending.out.extend(ZkRequest::Ping.frame(PING_XID));
             pending.pings.push_back(now);
             pending.last_sent = now;
             self.shared.work.notify_one();
@@ -171,7 +171,7 @@ impl Connection {
     /// A sign of life that a majority agrees to. Nobody waits for the answer.
     pub(super) fn ask_for_proof(&self) {
         // A connection that takes no more is on its way out.
-        let _ = self.shared.send(&[Request::proof()]);
+        let _ = self.shared.send(&[ZkRequest::proof()]);
     }
 
     /// Since when the server owes us an answer.
@@ -205,7 +205,7 @@ impl ConnectionShared {
     }
 
     /// The answers to come, and whether a request is longer than most servers take.
-    fn send(&self, requests: &[Request]) -> Result<(Vec<oneshot::Receiver<Answer>>, bool)> {
+    fn send(&self, requests: &[ZkRequest]) -> Result<(Vec<oneshot::Receiver<ZkAnswer>>, bool)> {
         let mut pending = self.pending();
         if pending.gone {
             return Err(fault::away("the connection is gone"));
@@ -269,7 +269,8 @@ impl ConnectionShared {
         self.proof.heard(first.sent_at, now, first.agreed && result.is_ok());
         let over = matches!(result, Err(Code::SESSION_EXPIRED | Code::SESSION_MOVED));
         // Whoever has stopped waiting does not hear it.
-        let _ = first.tell.send(Answer { frame, zxid: head.zxid, asked_at: first.sent_at, result });
+        let _ =
+            first.tell.send(ZkAnswer { frame, zxid: head.zxid, asked_at: first.sent_at, result });
         // A server that took us in while the leader ended our session answers
         // pings for ever. Another greeting tells whether it is over.
         if over { Err(fault::over()) } else { Ok(()) }
@@ -277,7 +278,12 @@ impl ConnectionShared {
 }
 
 impl PendingRequests {
-    fn add(&mut self, request: &Request, frame: &[u8], now: Moment) -> oneshot::Receiver<Answer> {
+    fn add(
+        &mut self,
+        request: &ZkRequest,
+        frame: &[u8],
+        now: Moment,
+    ) -> oneshot::Receiver<ZkAnswer> {
         let (tell, told) = oneshot::channel();
         self.xid = self.xid.wrapping_add(1) & i32::MAX;
         let (xid, kind, agreed) = (self.xid, RequestKind::from(request), request.writes());
@@ -332,12 +338,12 @@ mod tests {
         let proof = LivenessProof::new(&session, second, second, clock.now());
         let (newest, home) = (Arc::default(), Handle::current());
         let connection =
-            Connection::start(Box::new(near), proof, &newest, &clock, 60 * second, &home);
+            ZkConnection::start(Box::new(near), proof, &newest, &clock, 60 * second, &home);
         let server = async {
             let _ = far.read(&mut [0; 64]).await;
             let _ = far.write_all(&refusal(code)).await;
         };
-        let (answers, ()) = tokio::join!(connection.ask(vec![Request::Sync]), server);
+        let (answers, ()) = tokio::join!(connection.ask(vec![ZkRequest::Sync]), server);
         let answer = answers.ok().and_then(|mut answers| answers.pop());
         assert_eq!(answer.and_then(|answer| answer.result.err()), Some(code));
         // The reader has nothing more to read.

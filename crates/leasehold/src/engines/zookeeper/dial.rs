@@ -4,23 +4,21 @@ use std::io;
 use std::sync::Arc;
 
 use rustls::ClientConfig;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::fault;
-use super::settings::ServerAddress;
 use super::wire::{Greeting, Head, Hello, JuteReader, digest};
+use crate::engines::kit::byte_stream::ByteStream;
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::tls;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The longest answer we take.
 const ANSWER_MAX: usize = 64 * 1024 * 1024;
 
-/// A connection of either kind.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
-
-pub(super) type Boxed = Box<dyn Stream>;
+/// A connection to a server.
+pub(super) type Boxed = Box<dyn ByteStream>;
 
 /// Connects to a server and says who we are.
 pub(super) async fn dial(

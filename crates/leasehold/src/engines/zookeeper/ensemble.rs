@@ -10,8 +10,8 @@ use super::client::ZkClient;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Ensemble, Entered, If, Look, Newcomer, Queue, QueueEntry, Scan, Session, StoredValue, TxnStep,
-    ValueLife, ValueNews, Watched, WatchedQueue,
+    Ensemble, Entered, If, Look, Newcomer, QueueEntry, QueueId, Scan, Session, StoredValue,
+    TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -68,17 +68,17 @@ impl Ensemble for ZooKeeper {
     fn join(
         &self,
         session: Arc<Session>,
-        line: Queue,
+        line: QueueId,
         newcomer: Newcomer,
     ) -> BoxFuture<Result<Entered>> {
         self.run(|client| async move { client.join(session, line, newcomer).await })
     }
 
-    fn list(&self, line: Queue, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>> {
+    fn list(&self, line: QueueId, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>> {
         self.run(|client| async move { client.list(line, mine).await })
     }
 
-    fn watch_line(&self, line: Queue) -> BoxFuture<Result<WatchedQueue>> {
+    fn watch_line(&self, line: QueueId) -> BoxFuture<Result<WatchedQueue>> {
         self.run(|client| async move { client.watch_line(line).await })
     }
 
@@ -91,7 +91,7 @@ impl Ensemble for ZooKeeper {
         self.run(|client| async move { client.is_there(&key).await })
     }
 
-    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<Watched>>> {
+    fn watch(&self, key: Arc<str>) -> BoxFuture<Result<Option<WatchedKey>>> {
         self.run(|client| async move { client.watch(key).await })
     }
 
@@ -107,7 +107,7 @@ impl Ensemble for ZooKeeper {
         self.run(|client| async move { client.downgrade(session, entry).await })
     }
 
-    fn withdraw(&self, line: Queue, id: LeaseId) -> BoxFuture<Result<bool>> {
+    fn withdraw(&self, line: QueueId, id: LeaseId) -> BoxFuture<Result<bool>> {
         self.run(|client| async move { client.withdraw(line, id).await })
     }
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::client::{ZkClient, ask_on, data, only};
-use super::connection::Connection;
+use super::connection::ZkConnection;
 use super::fault;
-use super::layout::unescape;
+use super::paths::unescape;
 use super::stored::Stored;
 use super::watches::Heard;
-use super::wire::{Request, WatchNotice, What};
+use super::wire::{WatchNotice, What, ZkRequest};
 use crate::engines::consensus::ValueNews;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -42,7 +42,7 @@ struct ValueFollower {
 
 /// Notices of one connection.
 struct Tap {
-    connection: Connection,
+    connection: ZkConnection,
     notices: mpsc::UnboundedReceiver<Heard>,
     /// Those that have come and were not dealt with.
     queue: VecDeque<Heard>,
@@ -55,7 +55,7 @@ impl ValueFollower {
     async fn tap(&self) -> Result<Tap> {
         let connection = self.client.sessions.any().await?.connection().await?;
         let notices = connection.watches().below(&self.path);
-        let watch = Request::AddWatch { path: self.path.clone() };
+        let watch = ZkRequest::AddWatch { path: self.path.clone() };
         only(ask_on(&connection, vec![watch]).await?)?.result.map_err(fault::refused)?;
         Ok(Tap { connection, notices, queue: VecDeque::new(), marked: HashSet::new() })
     }
@@ -117,7 +117,7 @@ impl ValueFollower {
             self.send(ValueNews::Gap);
             return Ok(());
         }
-        let look = Request::GetData { path: notice.path.clone(), watch: false };
+        let look = ZkRequest::GetData { path: notice.path.clone(), watch: false };
         let answer = only(ask_on(&tap.connection, vec![look]).await?)?;
         // A server tells of a change before it shows it: this may be what a later
         // notice tells of, and is told in its turn.

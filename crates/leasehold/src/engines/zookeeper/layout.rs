@@ -1,13 +1,11 @@
 //! Names, paths and node names: those of Curator.
 
-use std::sync::Arc;
-
-use super::settings::{PathNames, Settings};
+use super::paths::{dotless, escape, is_path};
+use super::settings::{PathNames, ZkSettings};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Queue, QueueEntry, QueuePart};
+use crate::engines::consensus::{QueueEntry, QueueId, QueuePart};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
-use crate::url::decode;
 
 /// What stands before the number in a node's name.
 const READ: &str = "__READ__";
@@ -30,7 +28,7 @@ pub(super) struct PathLayout {
 }
 
 impl PathLayout {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &ZkSettings) -> Self {
         Self {
             chroot: settings.chroot.clone(),
             top: format!("{}{}", settings.chroot, settings.root),
@@ -83,7 +81,7 @@ impl PathLayout {
     }
 
     /// Where the entries of a line are.
-    pub(super) fn line(&self, line: &Queue) -> Result<String> {
+    pub(super) fn line(&self, line: &QueueId) -> Result<String> {
         let base = self.base(&line.name)?;
         Ok(match line.part {
             QueuePart::Queue => base,
@@ -185,66 +183,14 @@ fn odd(child: &str) -> i64 {
     if child.as_bytes() < b"0".as_slice() { i64::MIN } else { i64::MAX }
 }
 
-/// Whether a server takes it as a path.
-pub(super) fn is_path(text: &str) -> bool {
-    let fine =
-        |segment: &str| !["", ".", ".."].contains(&segment) && !segment.chars().any(is_refused);
-    text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(fine))
-}
-
-/// Whether servers refuse paths with it. They compare halves of wide characters.
-fn is_refused(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{d7ff}'..='\u{f8ff}' | '\u{fff0}'..)
-}
-
-/// A name as one segment of a path.
-pub(super) fn escape(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    for c in name.chars() {
-        match c {
-            '/' | '%' => percent(&mut out, c),
-            c if is_refused(c) => percent(&mut out, c),
-            c => out.push(c),
-        }
-    }
-    dotless(&out)
-}
-
-/// Dots alone mean another node than this one.
-fn dotless(segment: &str) -> String {
-    match segment {
-        "." | ".." => segment.replace('.', "%2E"),
-        other => other.to_owned(),
-    }
-}
-
-fn percent(out: &mut String, c: char) {
-    for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-        out.push_str(&format!("%{byte:02X}"));
-    }
-}
-
-/// The name that a segment stands for, if it is one of ours.
-pub(super) fn unescape(namespace: &Namespace, segment: &str) -> Option<Name> {
-    let text: Arc<str> = decode(segment).ok()?.into();
-    Name::new(namespace, Arc::clone(&text)).ok().filter(|_| escape(&text) == segment)
-}
-
-/// What must be there for `path` to be made, the highest first.
-pub(super) fn above(path: &str) -> Vec<String> {
-    path.match_indices('/').skip(1).map(|(at, _)| path[..at].to_owned()).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
     use crate::url::Url;
 
     fn layout(options: &str) -> PathLayout {
         let url = Url::parse(&format!("zookeeper://a/c{options}")).unwrap();
-        PathLayout::new(&Settings::from_url(&url).unwrap())
+        PathLayout::new(&ZkSettings::from_url(&url).unwrap())
     }
 
     fn name(text: &str) -> Name {
@@ -310,22 +256,5 @@ mod tests {
         let key = "/a/_c_u-__WRIT__0000000007";
         assert_eq!(downgraded(key).unwrap(), "/a/_c_u-__READ__0000000007");
         assert_eq!(downgraded("/a/_c_u-lock-0000000007"), None);
-    }
-
-    #[test]
-    fn what_is_above_comes_highest_first() {
-        assert_eq!(above("/a/b/c"), ["/a", "/a/b"]);
-        assert!(above("/a").is_empty());
-    }
-
-    proptest! {
-        #[test]
-        fn escaped_names_come_back(text in "\\PC{1,60}") {
-            let escaped = escape(&text);
-            prop_assert!(is_path(&format!("/{escaped}")), "{}", escaped);
-            if let Ok(name) = Name::new(&Namespace::default(), text.as_str()) {
-                prop_assert_eq!(unescape(&Namespace::default(), &escaped), Some(name));
-            }
-        }
     }
 }

@@ -10,10 +10,10 @@ use crate::clock::Moment;
 const FRESH: Duration = Duration::from_secs(600);
 
 #[derive(Debug, Default)]
-pub(super) struct LeaderClock(Mutex<Option<Reading>>);
+pub(super) struct LeaderClock(Mutex<Option<ClockReading>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct ClockReading {
     at: Moment,
     millis: i64,
 }
@@ -23,7 +23,7 @@ impl LeaderClock {
     /// came at `at`: so at that moment it does not show less.
     pub(super) fn learn(&self, at: Moment, millis: i64) {
         let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *reading = Some(Reading { at, millis });
+        *reading = Some(ClockReading { at, millis });
     }
 
     /// Another server may lead from now on, and its clock differ.

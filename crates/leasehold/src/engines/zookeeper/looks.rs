@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::client::{ZkClient, ask_on, children, data, known, only};
-use super::connection::Connection;
-use super::layout::{downgraded, unescape};
+use super::connection::ZkConnection;
+use super::layout::downgraded;
+use super::paths::unescape;
 use super::queues::version;
-use super::wire::{Request, What};
-use crate::engines::consensus::{KeyChange, Look, Metadata, Queue, Watched, WatchedQueue};
+use super::wire::{What, ZkRequest};
+use crate::engines::consensus::{KeyChange, Look, Metadata, QueueId, WatchedKey, WatchedQueue};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -16,7 +17,7 @@ impl ZkClient {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let look = |key: &Arc<str>| Request::GetData { path: key.to_string(), watch: false };
+        let look = |key: &Arc<str>| ZkRequest::GetData { path: key.to_string(), watch: false };
         let answers = self.ask(keys.iter().map(look).collect()).await?;
         let seen = answers.into_iter().map(|answer| {
             Ok(data(answer)?.map(|(bytes, stat)| (Metadata::read(&bytes), version(stat.made))))
@@ -28,13 +29,13 @@ impl ZkClient {
     /// become.
     pub(super) async fn is_there(&self, key: &str) -> Result<bool> {
         let keys = [Some(key.to_owned()), downgraded(key)];
-        let looks = keys.into_iter().flatten().map(|path| Request::Exists { path });
+        let looks = keys.into_iter().flatten().map(|path| ZkRequest::Exists { path });
         let answers = self.ask(looks.collect()).await?;
         let seen: Vec<_> = answers.into_iter().map(known).collect::<Result<_>>()?;
         Ok(seen.iter().any(Option::is_some))
     }
 
-    pub(super) async fn watch(&self, key: Arc<str>) -> Result<Option<Watched>> {
+    pub(super) async fn watch(&self, key: Arc<str>) -> Result<Option<WatchedKey>> {
         let connection = self.sessions.any().await?.connection().await?;
         // Before the request leaves, so that no change is missed.
         let told = connection.watches().data(&key);
@@ -50,14 +51,14 @@ impl ZkClient {
                 Err(_) => KeyChange::Doubt,
             }
         });
-        Ok(Some(Watched { bytes, change }))
+        Ok(Some(WatchedKey { bytes, change }))
     }
 
-    pub(super) async fn watch_line(&self, line: Queue) -> Result<WatchedQueue> {
+    pub(super) async fn watch_line(&self, line: QueueId) -> Result<WatchedQueue> {
         let path = self.layout.line(&line)?;
         let connection = self.sessions.any().await?.connection().await?;
         let told = connection.watches().children(&path);
-        let list = Request::GetChildren { path: path.clone(), watch: true };
+        let list = ZkRequest::GetChildren { path: path.clone(), watch: true };
         let answer = only(ask_on(&connection, vec![list]).await?)?;
         // Nobody tells of a path that is not there: it has to be looked for.
         let told = answer.result.is_ok().then_some(told);
@@ -81,7 +82,7 @@ impl ZkClient {
         most: usize,
     ) -> Result<(Vec<Name>, bool)> {
         let path = self.layout.names_of(&namespace)?;
-        let list = Request::GetChildren { path, watch: false };
+        let list = ZkRequest::GetChildren { path, watch: false };
         let all = children(only(self.ask_now(vec![list]).await?)?)?;
         let names = all.iter().filter_map(|segment| unescape(&namespace, segment));
         let mut names: Vec<_> = names
@@ -96,7 +97,7 @@ impl ZkClient {
 }
 
 /// What was written over a node.
-async fn written(connection: &Connection, key: &str) -> KeyChange {
+async fn written(connection: &ZkConnection, key: &str) -> KeyChange {
     match get(connection, key, false).await {
         Ok(Some((bytes, _))) => KeyChange::Written(bytes),
         Ok(None) => KeyChange::Gone,
@@ -105,10 +106,10 @@ async fn written(connection: &Connection, key: &str) -> KeyChange {
 }
 
 async fn get(
-    connection: &Connection,
+    connection: &ZkConnection,
     key: &str,
     watch: bool,
 ) -> Result<Option<(Vec<u8>, super::wire::Stat)>> {
-    let look = Request::GetData { path: key.to_owned(), watch };
+    let look = ZkRequest::GetData { path: key.to_owned(), watch };
     data(only(ask_on(connection, vec![look]).await?)?)
 }

@@ -17,6 +17,7 @@ mod layout;
 mod leader_clock;
 mod liveness;
 mod looks;
+mod paths;
 mod queues;
 mod session_link;
 mod sessions;
@@ -36,7 +37,7 @@ use self::layout::PathLayout;
 use self::leader_clock::LeaderClock;
 use self::session_link::SessionTerms;
 use self::sessions::Sessions;
-use self::settings::Settings;
+use self::settings::ZkSettings;
 use self::state::StatePublisher;
 use super::consensus;
 use crate::clock::Clock;
@@ -53,11 +54,11 @@ const PERMITS_MAX: u32 = 1000;
 
 /// Opens the engine. Called on home.
 pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
-    let settings = Settings::from_url(url)?;
+    let settings = ZkSettings::from_url(url)?;
     Ok(consensus::engine(ensemble(settings, clock.clone()).await?, clock))
 }
 
-async fn ensemble(settings: Settings, clock: Clock) -> Result<ZooKeeper> {
+async fn ensemble(settings: ZkSettings, clock: Clock) -> Result<ZooKeeper> {
     let terms = Arc::new(SessionTerms {
         tls: settings.tls.as_ref().map(tls::config).transpose()?,
         clock,
@@ -75,7 +76,7 @@ async fn ensemble(settings: Settings, clock: Clock) -> Result<ZooKeeper> {
     Ok(ZooKeeper { client, profile, tidying })
 }
 
-fn profile(settings: &Settings, sessions: &Sessions) -> Profile {
+fn profile(settings: &ZkSettings, sessions: &Sessions) -> Profile {
     let mut profile = consensus::promises("zookeeper", settings.endpoint());
     if settings.servers.len() == 1 {
         profile.survives = Survives::Restart;

@@ -4,13 +4,15 @@ use std::future::ready;
 use std::sync::Arc;
 
 use super::client::{ZkClient, ask, children, gone, known, only};
-use super::connection::Answer;
+use super::connection::ZkAnswer;
 use super::fault;
 use super::layout::{LEASES, LOCKS, downgraded, prefix, sort};
 use super::session_link::SessionLink;
-use super::wire::{Body, Code, Node, Request};
+use super::wire::{Body, Code, CreateMode, ZkRequest};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Entered, Joined, Newcomer, Queue, QueueEntry, QueuePart, Session};
+use crate::engines::consensus::{
+    Entered, Joined, Newcomer, QueueEntry, QueueId, QueuePart, Session,
+};
 use crate::error::Result;
 use crate::name::Name;
 
@@ -21,7 +23,7 @@ impl ZkClient {
     pub(super) async fn join(
         self: Arc<Self>,
         session: Arc<Session>,
-        line: Queue,
+        line: QueueId,
         newcomer: Newcomer,
     ) -> Result<Entered> {
         let session_link = self.sessions.of(&session)?;
@@ -47,21 +49,21 @@ impl ZkClient {
 
     /// One trip: enter, list the line, look who else uses the name and what its
     /// value is.
-    fn joining(&self, line: &Queue, path: &str, newcomer: &Newcomer) -> Result<Vec<Request>> {
+    fn joining(&self, line: &QueueId, path: &str, newcomer: &Newcomer) -> Result<Vec<ZkRequest>> {
         let word = self.layout.node(line.part, newcomer.id, newcomer.mode);
         let data = newcomer.metadata.write();
-        let node = || self.create(format!("{path}/{word}"), data.clone(), Node::Numbered);
+        let node = || self.create(format!("{path}/{word}"), data.clone(), CreateMode::Numbered);
         let mut requests = vec![match count(newcomer.mode) {
             1 => node(),
-            many => Request::Multi((0..many).map(|_| node()).collect()),
+            many => ZkRequest::Multi((0..many).map(|_| node()).collect()),
         }];
-        requests.push(Request::GetChildren { path: path.to_owned(), watch: false });
+        requests.push(ZkRequest::GetChildren { path: path.to_owned(), watch: false });
         if line.part == QueuePart::Door {
             let path = self.layout.base(&line.name)?;
-            requests.push(Request::GetChildren { path, watch: false });
+            requests.push(ZkRequest::GetChildren { path, watch: false });
         }
         if newcomer.wants.record() {
-            requests.push(Request::GetData { path: self.layout.value(&line.name), watch: false });
+            requests.push(ZkRequest::GetData { path: self.layout.value(&line.name), watch: false });
         }
         Ok(requests)
     }
@@ -70,11 +72,11 @@ impl ZkClient {
     async fn joined(
         &self,
         session_link: &SessionLink,
-        line: &Queue,
+        line: &QueueId,
         path: &str,
         newcomer: &Newcomer,
         (paths, fence): Made,
-        mut answers: impl Iterator<Item = Answer> + Send,
+        mut answers: impl Iterator<Item = ZkAnswer> + Send,
     ) -> Result<Joined> {
         let mut next = || answers.next().ok_or_else(fault::misfit);
         let names = children(next()?)?;
@@ -113,7 +115,7 @@ impl ZkClient {
     ) -> Result<Option<Mode>> {
         let folders = names.iter().filter(|name| [LOCKS, LEASES].contains(&name.as_str()));
         let looks: Vec<_> =
-            folders.map(|name| Request::Exists { path: format!("{path}/{name}") }).collect();
+            folders.map(|name| ZkRequest::Exists { path: format!("{path}/{name}") }).collect();
         if looks.is_empty() {
             return Ok(None);
         }
@@ -134,7 +136,7 @@ impl ZkClient {
     async fn adopt(
         &self,
         session_link: &SessionLink,
-        line: &Queue,
+        line: &QueueId,
         path: &str,
         newcomer: &Newcomer,
     ) -> Result<Option<Joined>> {
@@ -178,7 +180,7 @@ impl ZkClient {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let looks = keys.iter().map(|path| Request::Exists { path: path.clone() }).collect();
+        let looks = keys.iter().map(|path| ZkRequest::Exists { path: path.clone() }).collect();
         let stats = ask(session_link, looks).await?.into_iter().map(known);
         let stats: Vec<_> = stats.collect::<Result<_>>()?;
         let there = keys.into_iter().zip(stats).filter_map(|(key, stat)| Some((key, stat?)));
@@ -186,7 +188,7 @@ impl ZkClient {
     }
 
     async fn children_of(&self, session_link: &SessionLink, path: &str) -> Result<Vec<String>> {
-        let list = Request::GetChildren { path: path.to_owned(), watch: false };
+        let list = ZkRequest::GetChildren { path: path.to_owned(), watch: false };
         children(only(ask(session_link, vec![list]).await?)?)
     }
 
@@ -195,7 +197,7 @@ impl ZkClient {
         if keys.is_empty() {
             return Ok(false);
         }
-        let delete = |path| Request::Delete { path, version: -1 };
+        let delete = |path| ZkRequest::Delete { path, version: -1 };
         let answers = ask(session_link, keys.into_iter().map(delete).collect()).await?;
         let there: Vec<_> = answers.into_iter().map(gone).collect::<Result<_>>()?;
         Ok(there.contains(&true))
@@ -205,11 +207,11 @@ impl ZkClient {
     /// Others want to know how it is now.
     pub(super) async fn list(
         &self,
-        line: Queue,
+        line: QueueId,
         mine: Option<QueueEntry>,
     ) -> Result<Vec<QueueEntry>> {
         let path = self.layout.line(&line)?;
-        let list = vec![Request::GetChildren { path: path.clone(), watch: false }];
+        let list = vec![ZkRequest::GetChildren { path: path.clone(), watch: false }];
         let answers = match mine {
             Some(_) => self.ask(list).await?,
             None => self.ask_now(list).await?,
@@ -219,7 +221,7 @@ impl ZkClient {
 
     /// Every session is asked, because each one's requests are in order: what one
     /// has sent before has arrived when it is asked, or never will.
-    pub(super) async fn withdraw(&self, line: Queue, id: LeaseId) -> Result<bool> {
+    pub(super) async fn withdraw(&self, line: QueueId, id: LeaseId) -> Result<bool> {
         let path = self.layout.line(&line)?;
         let (mark, mut any) = (prefix(id), false);
         let mut asked = self.sessions.living();
@@ -249,9 +251,9 @@ impl ZkClient {
         let session_link = self.sessions.of(&session)?;
         let Some(path) = downgraded(&entry.key) else { return Ok(None) };
         let data = entry.metadata.clone().unwrap_or_default().write();
-        let delete = Request::Delete { path: entry.key.to_string(), version: -1 };
-        let steps = vec![self.create(path.clone(), data, Node::Ephemeral), delete];
-        let answer = only(ask(&session_link, vec![Request::Multi(steps)]).await?)?;
+        let delete = ZkRequest::Delete { path: entry.key.to_string(), version: -1 };
+        let steps = vec![self.create(path.clone(), data, CreateMode::Ephemeral), delete];
+        let answer = only(ask(&session_link, vec![ZkRequest::Multi(steps)]).await?)?;
         let steps = match answer.result {
             Ok(Body::Steps(steps)) => steps,
             Ok(_) => return Err(fault::misfit().unknown()),
@@ -281,7 +283,7 @@ fn count(mode: Mode) -> usize {
 type Made = (Vec<String>, u64);
 
 /// What was made; `None` if what is above it is missing.
-fn created(answer: Option<Answer>) -> Result<Option<Made>> {
+fn created(answer: Option<ZkAnswer>) -> Result<Option<Made>> {
     let unclear = || fault::misfit().unknown();
     let answer = answer.ok_or_else(unclear)?;
     match answer.result {

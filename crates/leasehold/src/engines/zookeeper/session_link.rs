@@ -10,18 +10,19 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::connection::Connection;
+use super::connection::ZkConnection;
 use super::dial::{Boxed, dial, frame};
 use super::fault;
 use super::leader_clock::LeaderClock;
 use super::liveness::LivenessProof;
-use super::settings::{ServerAddress, Settings};
+use super::settings::ZkSettings;
 use super::state::StatePublisher;
-use super::wire::{Greeting, Hello, Request};
+use super::wire::{Greeting, Hello, ZkRequest};
 use crate::claim::RENEW_FRACTION;
 use crate::clock::{Clock, Moment};
 use crate::engines::consensus::Session;
 use crate::engines::kit::backoff::Backoff;
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::timeout::timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -38,7 +39,7 @@ const GAP: Duration = Duration::from_secs(2);
 
 /// What all connections of a client have in common.
 pub(super) struct SessionTerms {
-    pub(super) settings: Settings,
+    pub(super) settings: ZkSettings,
     pub(super) tls: Option<Arc<ClientConfig>>,
     pub(super) clock: Clock,
     pub(super) home: Handle,
@@ -96,7 +97,7 @@ impl SessionTerms {
 
 /// Ends a session that has just begun.
 async fn leave(mut stream: Boxed) -> std::io::Result<()> {
-    stream.write_all(&Request::Close.frame(1)).await?;
+    stream.write_all(&ZkRequest::Close.frame(1)).await?;
     stream.flush().await?;
     frame(&mut stream).await.map(drop)
 }
@@ -166,7 +167,7 @@ pub(super) struct SessionLink {
 
 #[derive(Debug)]
 enum Attachment {
-    On(Connection),
+    On(ZkConnection),
     /// With the reason why the last attempt failed, once there was one.
     Off(Option<Error>),
     Over,
@@ -226,7 +227,7 @@ impl SessionLink {
     }
 
     /// The connection, once there is one, within the request time-out.
-    pub(super) async fn connection(&self) -> Result<Connection> {
+    pub(super) async fn connection(&self) -> Result<ZkConnection> {
         let found = timeout(&self.clock, self.patience, self.next()).await;
         found.unwrap_or_else(|| {
             let error = fault::away("the connection is not back yet");
@@ -237,7 +238,7 @@ impl SessionLink {
         })
     }
 
-    async fn next(&self) -> Result<Connection> {
+    async fn next(&self) -> Result<ZkConnection> {
         let mut place = self.place.subscribe();
         loop {
             match &*place.borrow_and_update() {
@@ -262,7 +263,7 @@ impl SessionLink {
         if let Attachment::On(connection) = place {
             if self.session.may_end(self.clock.now()) {
                 // If nobody answers, the server ends it after its time-out.
-                let _ = connection.ask(vec![Request::Close]).await;
+                let _ = connection.ask(vec![ZkRequest::Close]).await;
             }
             connection.cut();
         }
@@ -280,7 +281,7 @@ struct SessionTask {
 }
 
 impl SessionTask {
-    async fn keep(self, (mut connection, mut pace): (Connection, SessionPace)) {
+    async fn keep(self, (mut connection, mut pace): (ZkConnection, SessionPace)) {
         loop {
             self.attend(&connection, pace).await;
             connection.cut();
@@ -300,7 +301,7 @@ impl SessionTask {
 
     /// Takes a server that knows our session. Its limits count from now on: they
     /// may be others than those of the server before, or than they were.
-    fn settle(&self, met: Met) -> (Connection, SessionPace) {
+    fn settle(&self, met: Met) -> (ZkConnection, SessionPace) {
         self.terms.wall.forget();
         let pace = SessionPace::new(met.timeout(), self.session.delay(), self.lag);
         self.session.retime(pace.ttl(), met.sent_at);
@@ -309,7 +310,7 @@ impl SessionTask {
         let proof = LivenessProof::new(&self.session, pace.lag, pace.gap, met.sent_at);
         let SessionTerms { clock, home, newest, settings, .. } = &*self.terms;
         let connection =
-            Connection::start(met.stream, proof, newest, clock, settings.timeout, home);
+            ZkConnection::start(met.stream, proof, newest, clock, settings.timeout, home);
         self.place.send_replace(Attachment::On(connection.clone()));
         self.terms.state_publisher.set(self.session.id(), true);
         (connection, pace)
@@ -317,7 +318,7 @@ impl SessionTask {
 
     /// Shows signs of life until the connection ends, or the server owes us an
     /// answer for too long.
-    async fn attend(&self, connection: &Connection, pace: SessionPace) {
+    async fn attend(&self, connection: &ZkConnection, pace: SessionPace) {
         let clock = &self.terms.clock;
         let mut asked = self.session.proven();
         let start = clock.now();

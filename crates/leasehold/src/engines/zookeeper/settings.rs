@@ -1,12 +1,13 @@
 //! What a ZooKeeper URL asks for.
 
-use std::fmt;
 use std::time::Duration;
 
+use super::paths::is_path;
 use super::wire::Acl;
+use crate::engines::kit::hosts::{ServerAddress, joined, servers};
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
-use crate::url::{Options, Url, decode, host_and_port};
+use crate::url::{Options, Url, decode};
 
 const PORT: u16 = 2181;
 /// How long a session outlives its client, unless a ttl asks for less.
@@ -20,22 +21,6 @@ const ROOT: &str = "/leasehold";
 /// What stands before the number in the node of a mutex.
 const WORD: &str = "lock-";
 
-/// One server. It can be shown: it holds no secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ServerAddress {
-    pub(super) host: String,
-    pub(super) port: u16,
-}
-
-impl fmt::Display for ServerAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
-
 /// How a name becomes a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathNames {
@@ -47,7 +32,7 @@ pub(super) enum PathNames {
 
 /// Everything that a URL says.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub(super) struct ZkSettings {
     pub(super) servers: Vec<ServerAddress>,
     /// What all paths begin with: empty, or `/` and more.
     pub(super) chroot: String,
@@ -67,14 +52,14 @@ pub(super) struct Settings {
     pub(super) tls: Option<Files>,
 }
 
-impl Settings {
+impl ZkSettings {
     pub(super) fn from_url(url: &Url) -> Result<Self> {
         let options = &url.options;
         let rest = url.raw.strip_prefix("//").ok_or_else(wrong_form)?;
         let (hosts, chroot) = rest.split_once('/').unwrap_or((rest, ""));
         let digest = digest(options)?;
         Ok(Self {
-            servers: servers(hosts)?,
+            servers: servers(hosts, PORT).ok_or_else(wrong_form)?,
             chroot: chroot_of(chroot)?,
             root: root(options)?,
             names: names(options)?,
@@ -93,18 +78,12 @@ impl Settings {
     /// Where it is, without secrets.
     pub(super) fn endpoint(&self) -> String {
         let scheme = if self.tls.is_some() { "zookeepers" } else { "zookeeper" };
-        let servers: Vec<_> = self.servers.iter().map(ToString::to_string).collect();
-        format!("{scheme}://{}{}", servers.join(","), self.chroot)
+        format!("{scheme}://{}{}", joined(&self.servers), self.chroot)
     }
 }
 
 fn wrong_form() -> Error {
     Error::invalid("a ZooKeeper URL looks like zookeeper://host:2181,host2,host3/chroot")
-}
-
-fn servers(hosts: &str) -> Result<Vec<ServerAddress>> {
-    let one = |text| host_and_port(text, PORT).map(|(host, port)| ServerAddress { host, port });
-    hosts.split(',').map(|text| one(text).ok_or_else(wrong_form)).collect()
 }
 
 fn chroot_of(text: &str) -> Result<String> {
@@ -120,7 +99,7 @@ fn root(options: &Options) -> Result<String> {
 
 /// A path as ZooKeeper takes it: no empty segment, no dots alone.
 fn path(what: &str, text: &str) -> Result<String> {
-    if super::layout::is_path(text) {
+    if is_path(text) {
         return Ok(text.to_owned());
     }
     Err(Error::invalid(format!("{what} takes a path such as /apps/locks")))
@@ -188,8 +167,8 @@ fn files(url: &Url) -> Result<Option<Files>> {
 mod tests {
     use super::*;
 
-    fn settings(url: &str) -> Result<Settings> {
-        Settings::from_url(&Url::parse(url).unwrap())
+    fn settings(url: &str) -> Result<ZkSettings> {
+        ZkSettings::from_url(&Url::parse(url).unwrap())
     }
 
     #[test]

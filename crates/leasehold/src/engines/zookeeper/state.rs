@@ -16,11 +16,11 @@ struct SessionStates {
     /// Which sessions there are, and whether each has a connection.
     up: BTreeMap<u64, bool>,
     /// What was told last.
-    told: SessionState,
+    told: ClientState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum SessionState {
+enum ClientState {
     #[default]
     Fine,
     Suspended,
@@ -53,21 +53,21 @@ impl StatePublisher {
     }
 }
 
-fn together(up: &BTreeMap<u64, bool>) -> SessionState {
+fn together(up: &BTreeMap<u64, bool>) -> ClientState {
     match up.values().all(|up| *up) {
-        _ if up.is_empty() => SessionState::Disconnected,
-        true => SessionState::Fine,
-        false => SessionState::Suspended,
+        _ if up.is_empty() => ClientState::Disconnected,
+        true => ClientState::Fine,
+        false => ClientState::Suspended,
     }
 }
 
-fn event(before: SessionState, now: SessionState) -> Option<Event> {
+fn event(before: ClientState, now: ClientState) -> Option<Event> {
     match (before, now) {
-        (SessionState::Fine, SessionState::Suspended) => Some(Event::Suspended),
-        (SessionState::Suspended | SessionState::Disconnected, SessionState::Fine) => {
+        (ClientState::Fine, ClientState::Suspended) => Some(Event::Suspended),
+        (ClientState::Suspended | ClientState::Disconnected, ClientState::Fine) => {
             Some(Event::Reconnected)
         }
-        (SessionState::Fine | SessionState::Suspended, SessionState::Disconnected) => {
+        (ClientState::Fine | ClientState::Suspended, ClientState::Disconnected) => {
             Some(Event::Disconnected)
         }
         _ => None,

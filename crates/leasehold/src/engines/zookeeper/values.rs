@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::changes::failed;
 use super::client::{ZkClient, ask, children, data, only};
-use super::connection::Answer;
+use super::connection::ZkAnswer;
 use super::fault;
-use super::layout::unescape;
 use super::leader_clock::millis;
+use super::paths::unescape;
 use super::queues::version;
 use super::session_link::SessionLink;
 use super::stored::{GRACE_MILLIS, Stored, mark, packed, stamped};
-use super::wire::{Body, Code, Node, Request};
+use super::wire::{Body, Code, CreateMode, ZkRequest};
 use crate::clock::Moment;
 use crate::engines::consensus::{If, Scan, StoredValue, ValueLife};
 use crate::error::Result;
@@ -37,12 +37,12 @@ enum WriteResult {
 impl ZkClient {
     pub(super) async fn load(&self, name: Name) -> Result<Option<StoredValue>> {
         let path = self.layout.value(&name);
-        let look = Request::GetData { path: path.clone(), watch: false };
+        let look = ZkRequest::GetData { path: path.clone(), watch: false };
         self.read(&path, only(self.ask_now(vec![look]).await?)?).await
     }
 
     /// What of the node counts that was looked at.
-    pub(super) async fn read(&self, path: &str, answer: Answer) -> Result<Option<StoredValue>> {
+    pub(super) async fn read(&self, path: &str, answer: ZkAnswer) -> Result<Option<StoredValue>> {
         let asked_at = answer.asked_at;
         let stored = data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat));
         self.there(path, stored, asked_at).await
@@ -50,7 +50,7 @@ impl ZkClient {
 
     /// What lies in a node.
     pub(super) async fn stored(&self, path: &str) -> Result<Option<Stored>> {
-        let look = Request::GetData { path: path.to_owned(), watch: false };
+        let look = ZkRequest::GetData { path: path.to_owned(), watch: false };
         let found = data(only(self.ask_now(vec![look]).await?)?)?;
         Ok(found.map(|(bytes, stat)| Stored::read(bytes, stat)))
     }
@@ -83,10 +83,10 @@ impl ZkClient {
         let (now, version) = (self.wall_clock().await?, stored.stat.version);
         let (clock, left) = (&self.terms.clock, stored.until.saturating_sub(now));
         let write = match &stored {
-            stored if stored.is_old_mark(now) => Request::Delete { path: path.clone(), version },
+            stored if stored.is_old_mark(now) => ZkRequest::Delete { path: path.clone(), version },
             stored if stored.is_timed() && left <= 0 => {
                 self.chores.add(clock.now().after(grace()), &path);
-                Request::SetData { path: path.clone(), data: mark(now), version }
+                ZkRequest::SetData { path: path.clone(), data: mark(now), version }
             }
             // The clocks differ a little, or it was written again meanwhile.
             stored if stored.is_timed() => {
@@ -113,7 +113,7 @@ impl ZkClient {
         let path = self.layout.clock();
         for _ in 0..ATTEMPTS {
             let session_link = self.sessions.any().await?;
-            let write = Request::SetData { path: path.clone(), data: vec![], version: -1 };
+            let write = ZkRequest::SetData { path: path.clone(), data: vec![], version: -1 };
             match only(ask(&session_link, vec![write]).await?)?.result {
                 Ok(Body::Known(stat)) => {
                     self.terms.wall.learn(self.terms.clock.now(), stat.changed_at);
@@ -171,7 +171,7 @@ impl ZkClient {
         condition: If,
         bytes: Option<&[u8]>,
         life: &ValueLife,
-    ) -> Result<Option<Vec<Request>>> {
+    ) -> Result<Option<Vec<ZkRequest>>> {
         let Some(bytes) = bytes else { return self.plan_removal(path, condition).await };
         let simple = matches!(life, ValueLife::Forever | ValueLife::For(_));
         if let If::Stamp(stamp) = condition
@@ -179,7 +179,7 @@ impl ZkClient {
             && simple
         {
             let data = packed(self.until(life, None).await?, bytes);
-            return Ok(Some(vec![Request::SetData { path: path.to_owned(), data, version }]));
+            return Ok(Some(vec![ZkRequest::SetData { path: path.to_owned(), data, version }]));
         }
         let (found, alive) = self.seen(path).await?;
         let holds = match condition {
@@ -199,7 +199,7 @@ impl ZkClient {
         path: &str,
         bytes: &[u8],
         life: &ValueLife,
-    ) -> Result<Vec<Request>> {
+    ) -> Result<Vec<ZkRequest>> {
         let (found, alive) = self.seen(path).await?;
         self.over(path, found, alive.is_some(), bytes, life).await
     }
@@ -220,7 +220,7 @@ impl ZkClient {
         alive: bool,
         bytes: &[u8],
         life: &ValueLife,
-    ) -> Result<Vec<Request>> {
+    ) -> Result<Vec<ZkRequest>> {
         let kept = found.as_ref().filter(|_| alive);
         let until = self.until(life, kept).await?;
         let owner = match life {
@@ -242,22 +242,22 @@ impl ZkClient {
 
     /// Writes over what was found, or in its place if it belongs to another
     /// session.
-    fn put(&self, path: &str, found: Option<&Stored>, data: Vec<u8>, owner: i64) -> Vec<Request> {
+    fn put(&self, path: &str, found: Option<&Stored>, data: Vec<u8>, owner: i64) -> Vec<ZkRequest> {
         let path = path.to_owned();
-        let node = if owner == 0 { Node::Persistent } else { Node::Ephemeral };
+        let node = if owner == 0 { CreateMode::Persistent } else { CreateMode::Ephemeral };
         match found.map(|found| found.stat) {
             None => vec![self.create(path, data, node)],
             Some(stat) if stat.owner == owner => {
-                vec![Request::SetData { path, data, version: stat.version }]
+                vec![ZkRequest::SetData { path, data, version: stat.version }]
             }
             Some(stat) => {
-                let delete = Request::Delete { path: path.clone(), version: stat.version };
+                let delete = ZkRequest::Delete { path: path.clone(), version: stat.version };
                 vec![delete, self.create(path, data, node)]
             }
         }
     }
 
-    async fn plan_removal(&self, path: &str, condition: If) -> Result<Option<Vec<Request>>> {
+    async fn plan_removal(&self, path: &str, condition: If) -> Result<Option<Vec<ZkRequest>>> {
         let version = match condition {
             If::Stamp(stamp) => Some(stamped(stamp).0),
             If::Any | If::Absent => {
@@ -272,27 +272,27 @@ impl ZkClient {
         };
         let Some(version) = version else { return Ok(Some(Vec::new())) };
         let data = mark(self.wall_clock().await?);
-        Ok(Some(vec![Request::SetData { path: path.to_owned(), data, version }]))
+        Ok(Some(vec![ZkRequest::SetData { path: path.to_owned(), data, version }]))
     }
 
     async fn write(
         &self,
         session_link: &SessionLink,
-        mut steps: Vec<Request>,
+        mut steps: Vec<ZkRequest>,
         guard: Option<&Arc<str>>,
     ) -> Result<WriteResult> {
         let guarded = guard.is_some();
         if let Some(key) = guard {
-            steps.insert(0, Request::Check { path: key.to_string() });
+            steps.insert(0, ZkRequest::Check { path: key.to_string() });
         }
         if steps.is_empty() {
             // There is nothing to remove; but since when?
-            steps.push(Request::Sync);
+            steps.push(ZkRequest::Sync);
         }
-        let creates = steps.last().is_some_and(|last| matches!(last, Request::Create { .. }));
+        let creates = steps.last().is_some_and(|last| matches!(last, ZkRequest::Create { .. }));
         let last = steps.len() - 1;
         let alone = last == 0 && !guarded;
-        let request = if alone { steps.remove(0) } else { Request::Multi(steps) };
+        let request = if alone { steps.remove(0) } else { ZkRequest::Multi(steps) };
         let answer = only(ask(session_link, vec![request]).await?)?;
         self.learn_clock(&answer);
         let zxid = answer.zxid;
@@ -307,7 +307,7 @@ impl ZkClient {
         }
     }
 
-    fn learn_clock(&self, answer: &Answer) {
+    fn learn_clock(&self, answer: &ZkAnswer) {
         if let Ok(Body::Known(stat) | Body::Made(_, stat)) = &answer.result {
             self.terms.wall.learn(self.terms.clock.now(), stat.changed_at);
         }
@@ -331,7 +331,7 @@ impl ZkClient {
         most: usize,
     ) -> Result<Scan> {
         let path = self.layout.values_of(&namespace);
-        let list = Request::GetChildren { path: path.clone(), watch: false };
+        let list = ZkRequest::GetChildren { path: path.clone(), watch: false };
         let segments = children(only(self.ask_now(vec![list]).await?)?)?;
         let names = segments.iter().filter_map(|segment| unescape(&namespace, segment));
         let wanted = |name: &Name| name.as_str().starts_with(&*prefix) && name.as_str() >= &*from;
@@ -349,7 +349,7 @@ impl ZkClient {
 
     async fn load_all(&self, names: &[Name]) -> Result<Vec<(Name, StoredValue)>> {
         let path = |name| self.layout.value(name);
-        let look = |name| Request::GetData { path: path(name), watch: false };
+        let look = |name| ZkRequest::GetData { path: path(name), watch: false };
         let answers = self.ask(names.iter().map(look).collect()).await?;
         let mut found = Vec::new();
         for (name, answer) in names.iter().zip(answers) {
@@ -366,7 +366,7 @@ fn grace() -> Duration {
 }
 
 /// The step that failed, of one or of many.
-fn failure(answer: Answer) -> Result<Option<(usize, Code)>> {
+fn failure(answer: ZkAnswer) -> Result<Option<(usize, Code)>> {
     match answer.result {
         Ok(Body::Steps(_)) => failed(answer),
         Ok(_) => Ok(None),

@@ -13,7 +13,7 @@ pub(super) type Heard = (u64, WatchNotice);
 type OneShot = HashMap<String, Vec<oneshot::Sender<What>>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Watches(Mutex<WatchMap>);
+pub(super) struct NodeWatches(Mutex<WatchMap>);
 
 #[derive(Debug, Default)]
 struct WatchMap {
@@ -26,7 +26,7 @@ struct WatchMap {
     closed: bool,
 }
 
-impl Watches {
+impl NodeWatches {
     /// The next change of a node.
     pub(super) fn data(&self, path: &str) -> oneshot::Receiver<What> {
         let mut all = self.locked();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn each_hears_what_it_asked_for() {
-        let watches = Watches::default();
+        let watches = NodeWatches::default();
         let (mut data, mut children) = (watches.data("/a"), watches.children("/a"));
         let mut below = watches.below("/a");
         watches.tell(1, &notice(What::Children, "/a"));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_forgotten() {
-        let watches = Watches::default();
+        let watches = NodeWatches::default();
         drop(watches.data("/a"));
         let kept = watches.data("/b");
         ["/a", "/b"].iter().for_each(|path| watches.forget(path));
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_at_the_end_is_told_so() {
-        let watches = Watches::default();
+        let watches = NodeWatches::default();
         let mut before = watches.data("/a");
         watches.close();
         let mut after = watches.data("/a");

@@ -19,7 +19,7 @@ use crate::engines::etcd::proto::{
 const ANSWER_MAX: usize = 40 * 1024 * 1024;
 
 /// A request that knows where it goes and what it is answered with.
-pub(in crate::engines::etcd) trait Call:
+pub(in crate::engines::etcd) trait EtcdCall:
     Message + Clone + Send + 'static
 {
     type Answer: Message + Default + 'static;
@@ -31,7 +31,7 @@ pub(in crate::engines::etcd) trait Call:
 
 macro_rules! calls {
     ($($call:ty => $answer:ty, $path:literal, $effect:expr;)*) => {$(
-        impl Call for $call {
+        impl EtcdCall for $call {
             type Answer = $answer;
             const PATH: &'static str = concat!("/etcdserverpb.", $path);
 
@@ -56,7 +56,7 @@ calls! {
 }
 
 /// One question, one answer.
-pub(super) async fn unary<C: Call>(
+pub(super) async fn unary<C: EtcdCall>(
     channel: Channel,
     request: Request<C>,
 ) -> Result<C::Answer, Status> {
@@ -68,7 +68,7 @@ pub(super) async fn unary<C: Call>(
 
 /// Many of both, for as long as it lasts. The server begins to answer with the
 /// first question, so there has to be one.
-pub(super) async fn stream<C: Call>(
+pub(super) async fn stream<C: EtcdCall>(
     channel: Channel,
     request: Request<UnboundedReceiverStream<C>>,
 ) -> Result<Streaming<C::Answer>, Status> {

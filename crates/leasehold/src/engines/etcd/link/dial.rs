@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::engine::BoxFuture;
-use crate::engines::etcd::settings::{EtcdServer, Settings};
+use crate::engines::etcd::settings::EtcdSettings;
+use crate::engines::kit::byte_stream::ByteStream;
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::tls;
 use crate::error::{Error, Result};
 
@@ -25,24 +26,28 @@ const PING: Duration = Duration::from_secs(10);
 
 /// One endpoint.
 #[derive(Clone)]
-pub(in crate::engines::etcd) struct Dial {
-    host: EtcdServer,
+pub(in crate::engines::etcd) struct EtcdDialer {
+    host: ServerAddress,
     tls: Option<Arc<ClientConfig>>,
     endpoint: Endpoint,
 }
 
-impl Dial {
+impl EtcdDialer {
     /// All endpoints of a URL, in any order: clients spread over the servers.
-    pub(super) fn all(settings: &Settings) -> Result<Vec<Self>> {
+    pub(super) fn all(settings: &EtcdSettings) -> Result<Vec<Self>> {
         let tls = settings.tls.as_ref().map(|files| tls::config(files).map(speaking_http2));
         let tls = tls.transpose()?;
-        let dial = |host: &EtcdServer| Self::new(host, tls.clone(), settings);
+        let dial = |host: &ServerAddress| Self::new(host, tls.clone(), settings);
         let mut all = settings.hosts.iter().map(dial).collect::<Result<Vec<_>>>()?;
         fastrand::shuffle(&mut all);
         Ok(all)
     }
 
-    fn new(host: &EtcdServer, tls: Option<Arc<ClientConfig>>, settings: &Settings) -> Result<Self> {
+    fn new(
+        host: &ServerAddress,
+        tls: Option<Arc<ClientConfig>>,
+        settings: &EtcdSettings,
+    ) -> Result<Self> {
         // The TLS is ours: an https address would make the library look for its own.
         let mut endpoint = Endpoint::from(uri("http", host)?);
         if tls.is_some() {
@@ -55,7 +60,7 @@ impl Dial {
         Ok(Self { host: host.clone(), tls, endpoint })
     }
 
-    pub(in crate::engines::etcd) const fn host(&self) -> &EtcdServer {
+    pub(in crate::engines::etcd) const fn host(&self) -> &ServerAddress {
         &self.host
     }
 
@@ -63,26 +68,18 @@ impl Dial {
         self.endpoint.connect_with_connector(self.clone()).await
     }
 
-    async fn stream(self) -> io::Result<TokioIo<Box<dyn Stream>>> {
-        let stream = TcpStream::connect((self.host.name.as_str(), self.host.port)).await?;
+    async fn stream(self) -> io::Result<TokioIo<Box<dyn ByteStream>>> {
+        let stream = TcpStream::connect((self.host.host.as_str(), self.host.port)).await?;
         stream.set_nodelay(true)?;
         Ok(TokioIo::new(match self.tls {
             None => Box::new(stream),
-            Some(config) => Box::new(tls::wrap(config, &self.host.name, stream).await?),
+            Some(config) => Box::new(tls::wrap(config, &self.host.host, stream).await?),
         }))
     }
 }
 
-/// What bytes go through.
-pub(in crate::engines::etcd) trait Stream:
-    AsyncRead + AsyncWrite + Send + Unpin
-{
-}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
-impl Service<Uri> for Dial {
-    type Response = TokioIo<Box<dyn Stream>>;
+impl Service<Uri> for EtcdDialer {
+    type Response = TokioIo<Box<dyn ByteStream>>;
     type Error = io::Error;
     type Future = BoxFuture<io::Result<Self::Response>>;
 
@@ -95,7 +92,7 @@ impl Service<Uri> for Dial {
     }
 }
 
-fn uri(scheme: &str, host: &EtcdServer) -> Result<Uri> {
+fn uri(scheme: &str, host: &ServerAddress) -> Result<Uri> {
     let uri = format!("{scheme}://{host}").parse();
     uri.map_err(|cause| Error::invalid("the engine URL has no valid host").caused_by(cause))
 }

@@ -3,8 +3,8 @@
 mod call;
 mod dial;
 mod fault;
-mod pass;
 mod state;
+mod token_source;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,22 +15,23 @@ use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Channel;
 use tonic::{Request, Streaming};
 
-pub(super) use self::call::Call;
-pub(super) use self::dial::Dial;
+pub(super) use self::call::EtcdCall;
+pub(super) use self::dial::EtcdDialer;
 pub(super) use self::fault::{CallFault, over};
-use self::pass::Pass;
 pub(super) use self::state::LinkState;
-use super::settings::Settings;
+use self::token_source::TokenSource;
+use super::settings::EtcdSettings;
 use crate::clock::{Clock, Moment};
+use crate::engines::kit::backoff::Backoff;
 use crate::error::Result;
 
 /// The way to the servers.
-pub(super) struct Link {
-    dials: Vec<Dial>,
+pub(super) struct EtcdLink {
+    dialers: Vec<EtcdDialer>,
     seat: Mutex<CurrentServer>,
     /// Held while a connection is made: one is enough for all who need it.
     dialing: tokio::sync::Mutex<()>,
-    pass: Pass,
+    tokens: TokenSource,
     state_publisher: LinkState,
     clock: Clock,
     timeout: Duration,
@@ -48,7 +49,7 @@ struct CurrentServer {
 
 /// A connection, and which one it is.
 #[derive(Clone)]
-pub(super) struct Way {
+pub(super) struct NumberedChannel {
     channel: Channel,
     number: u64,
 }
@@ -56,16 +57,21 @@ pub(super) struct Way {
 /// What a server says to a stream of ours.
 pub(super) struct Inbound<A> {
     pub(super) answers: Streaming<A>,
-    pub(super) way: Way,
+    pub(super) way: NumberedChannel,
 }
 
-impl Link {
-    pub(super) fn new(settings: &Settings, clock: Clock) -> Result<Self> {
+/// The pauses before a stream is opened again: short beside the shortest ttl.
+pub(super) const fn backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(20), Duration::from_millis(500))
+}
+
+impl EtcdLink {
+    pub(super) fn new(settings: &EtcdSettings, clock: Clock) -> Result<Self> {
         Ok(Self {
-            dials: Dial::all(settings)?,
+            dialers: EtcdDialer::all(settings)?,
             seat: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
-            pass: Pass::new(settings.login.clone()),
+            tokens: TokenSource::new(settings.login.clone()),
             state_publisher: LinkState::new(),
             clock,
             timeout: settings.timeout,
@@ -84,8 +90,8 @@ impl Link {
         self.timeout
     }
 
-    pub(super) fn dials(&self) -> &[Dial] {
-        &self.dials
+    pub(super) fn dialers(&self) -> &[EtcdDialer] {
+        &self.dialers
     }
 
     /// When a request that begins now has to end.
@@ -93,19 +99,19 @@ impl Link {
         self.clock.now().after(self.timeout)
     }
 
-    pub(super) async fn ask<C: Call>(&self, request: C, by: Moment) -> Result<C::Answer> {
+    pub(super) async fn ask<C: EtcdCall>(&self, request: C, by: Moment) -> Result<C::Answer> {
         self.try_ask(request, by).await.map_err(CallFault::into_error)
     }
 
     /// Asks, and asks another server where that can do no harm. For those who want
     /// to know why there is no answer.
-    pub(super) async fn try_ask<C: Call>(
+    pub(super) async fn try_ask<C: EtcdCall>(
         &self,
         request: C,
         by: Moment,
     ) -> Result<C::Answer, CallFault> {
         let has_effect = request.has_effect();
-        let mut servers = self.dials.len();
+        let mut servers = self.dialers.len();
         let mut token_may_be_old = true;
         loop {
             let way = self.way(by).await?;
@@ -117,7 +123,7 @@ impl Link {
             };
             servers -= usize::from(matches!(fault, CallFault::Elsewhere(_)));
             match fault {
-                CallFault::Token(_) if token_may_be_old && self.pass.forget() => {
+                CallFault::Token(_) if token_may_be_old && self.tokens.forget() => {
                     token_may_be_old = false
                 }
                 fault if servers > 0 && fault.is_repeatable(has_effect) => {}
@@ -135,16 +141,16 @@ impl Link {
     fn learn(&self, fault: CallFault) -> CallFault {
         match fault {
             CallFault::Elsewhere(_) => self.state_publisher.unreached(),
-            CallFault::Token(_) => _ = self.pass.forget(),
+            CallFault::Token(_) => _ = self.tokens.forget(),
             CallFault::LeaseGone | CallFault::Refused(_) => {}
         }
         fault
     }
 
     /// Asks one server, over a connection of its own.
-    pub(super) async fn ask_at<C: Call>(
+    pub(super) async fn ask_at<C: EtcdCall>(
         &self,
-        dial: &Dial,
+        dial: &EtcdDialer,
         request: C,
     ) -> Result<C::Answer, CallFault> {
         let by = self.deadline();
@@ -160,7 +166,7 @@ impl Link {
     }
 
     /// Opens a stream. `outbound` has a first question in it already.
-    pub(super) async fn stream<C: Call>(
+    pub(super) async fn stream<C: EtcdCall>(
         &self,
         outbound: mpsc::UnboundedReceiver<C>,
         by: Moment,
@@ -178,16 +184,16 @@ impl Link {
     }
 
     /// A stream has broken, or has not been answered in time.
-    pub(super) fn broke(&self, way: &Way, status: Option<&tonic::Status>) {
+    pub(super) fn broke(&self, way: &NumberedChannel, status: Option<&tonic::Status>) {
         match status.map(|status| CallFault::of(status, false)) {
-            Some(CallFault::Token(_)) => _ = self.pass.forget(),
+            Some(CallFault::Token(_)) => _ = self.tokens.forget(),
             _ => self.leave(way),
         }
     }
 
-    async fn send<C: Call>(
+    async fn send<C: EtcdCall>(
         &self,
-        way: &Way,
+        way: &NumberedChannel,
         request: C,
         by: Moment,
     ) -> Result<C::Answer, CallFault> {
@@ -203,7 +209,7 @@ impl Link {
     /// Sees to it that a server which does not answer is left.
     async fn watched<T>(
         &self,
-        way: &Way,
+        way: &NumberedChannel,
         asked: impl Future<Output = Result<T, CallFault>>,
         by: Moment,
         has_effect: bool,
@@ -226,11 +232,11 @@ impl Link {
         let mut request = Request::new(message);
         let yes = AsciiMetadataValue::from_static("true");
         request.metadata_mut().insert("hasleader", yes);
-        self.pass.show(channel, &mut request).await?;
+        self.tokens.show(channel, &mut request).await?;
         Ok(request)
     }
 
-    async fn way(&self, by: Moment) -> Result<Way, CallFault> {
+    async fn way(&self, by: Moment) -> Result<NumberedChannel, CallFault> {
         if let Some(way) = self.seat().way() {
             return Ok(way);
         }
@@ -242,16 +248,16 @@ impl Link {
         way.map_err(|fault| self.learn(fault))
     }
 
-    async fn dial(&self) -> Result<Way, CallFault> {
+    async fn dial(&self) -> Result<NumberedChannel, CallFault> {
         let _one_at_a_time = self.dialing.lock().await;
         if let Some(way) = self.seat().way() {
             return Ok(way);
         }
         let mut last = fault::unreached("none is named");
-        for _ in &self.dials {
+        for _ in &self.dialers {
             // Moved on before it is tried: who gives up waiting leaves the next
             // one to try another.
-            let dial = self.seat().turn(&self.dials);
+            let dial = self.seat().turn(&self.dialers);
             match dial.connect().await {
                 Ok(channel) => return Ok(self.seat().sit(channel)),
                 Err(cause) => last = fault::unreached(said(&cause)),
@@ -260,7 +266,7 @@ impl Link {
         Err(last)
     }
 
-    fn leave(&self, way: &Way) {
+    fn leave(&self, way: &NumberedChannel) {
         let mut seat = self.seat();
         if seat.number == way.number {
             seat.channel = None;
@@ -273,19 +279,19 @@ impl Link {
 }
 
 impl CurrentServer {
-    fn way(&self) -> Option<Way> {
-        self.channel.clone().map(|channel| Way { channel, number: self.number })
+    fn way(&self) -> Option<NumberedChannel> {
+        self.channel.clone().map(|channel| NumberedChannel { channel, number: self.number })
     }
 
-    fn turn(&mut self, dials: &[Dial]) -> Dial {
+    fn turn(&mut self, dialers: &[EtcdDialer]) -> EtcdDialer {
         self.next += 1;
-        dials[(self.next - 1) % dials.len()].clone()
+        dialers[(self.next - 1) % dialers.len()].clone()
     }
 
-    fn sit(&mut self, channel: Channel) -> Way {
+    fn sit(&mut self, channel: Channel) -> NumberedChannel {
         self.number += 1;
         self.channel = Some(channel.clone());
-        Way { channel, number: self.number }
+        NumberedChannel { channel, number: self.number }
     }
 }
 

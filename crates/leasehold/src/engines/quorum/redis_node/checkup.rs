@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use ::redis::{Value, cmd};
 
-use super::{Link, age_after};
+use super::age::age_after;
 use crate::engine::{Finding, Severity};
 use crate::engines::redis::checkup::field;
+use crate::engines::redis::link::RedisLink;
 use crate::error::Result;
 
 /// How long a step of the clock is worth mentioning.
@@ -14,13 +15,13 @@ pub(super) const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Whether the server forgets nothing that it has answered. One that does not
 /// tell is not trusted.
-pub(super) async fn is_durable(link: &Link) -> bool {
+pub(super) async fn is_durable(link: &RedisLink) -> bool {
     let kept = setting(link, "appendonly").await.ok().flatten();
     let synced = setting(link, "appendfsync").await.ok().flatten();
     kept.as_deref() == Some("yes") && synced.as_deref() == Some("always")
 }
 
-async fn setting(link: &Link, name: &str) -> Result<Option<String>> {
+async fn setting(link: &RedisLink, name: &str) -> Result<Option<String>> {
     let mut command = cmd("CONFIG");
     command.arg("GET").arg(name);
     Ok(match link.command(command).await? {
@@ -40,7 +41,7 @@ fn text(value: Value) -> Option<String> {
 }
 
 pub(super) async fn examine(
-    link: &Link,
+    link: &RedisLink,
     quarantine: Duration,
     step: Option<Duration>,
 ) -> Result<Vec<Finding>> {

@@ -4,6 +4,7 @@
 //! libraries that lock the same servers in the same way exclude ours and are
 //! excluded by them.
 
+mod age;
 mod checkup;
 mod parse;
 mod steps;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use ::redis::Value;
 
+use self::age::age_after;
 use self::parse::LockReply;
 use self::steps::Steps;
 use super::node::{Kept, LockAnswer, Node, NodeMark, Number, Trust, counter, inscribe};
@@ -21,9 +23,9 @@ use crate::claim::{Claim, LeaseId, Mode, Refresh, Ticket};
 use crate::clock::Clock;
 use crate::engine::profile::{Fencing, Reach};
 use crate::engine::{BoxFuture, Finding};
-use crate::engines::redis::link::Link;
-use crate::engines::redis::script::{Call, Script};
-use crate::engines::redis::settings::Settings;
+use crate::engines::redis::link::RedisLink;
+use crate::engines::redis::script::{Script, ScriptCall};
+use crate::engines::redis::settings::RedisSettings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 use crate::url::Url;
@@ -35,12 +37,6 @@ static EXTEND: Script =
 static UNLOCK: Script =
     Script::new(concat!(include_str!("common.lua"), include_str!("unlock.lua")));
 static LOOK: Script = Script::new(concat!(include_str!("common.lua"), include_str!("look.lua")));
-
-/// A server that has run for this many seconds, as it counts them, has certainly
-/// run for that long: it takes the difference of two clocks without fractions.
-fn age_after(span: Duration) -> u64 {
-    if span.is_zero() { 0 } else { span.as_secs() + u64::from(span.subsec_nanos() > 0) + 1 }
-}
 
 /// The key of a mutex, unless the URL says otherwise.
 const KEY: &str = "leasehold:{namespace}:{name}";
@@ -78,7 +74,7 @@ impl NodeTerms {
 
 /// Refuses a URL that no server could be opened by.
 pub(in crate::engines) fn check(url: &Url) -> Result<()> {
-    Settings::from_url(url).map(drop)
+    RedisSettings::from_url(url).map(drop)
 }
 
 pub(in crate::engines) async fn open(
@@ -86,19 +82,19 @@ pub(in crate::engines) async fn open(
     terms: NodeTerms,
     clock: Clock,
 ) -> Result<Arc<dyn Node>> {
-    let settings = Settings::from_url(url)?;
-    let link = Link::open(&settings, clock.clone()).await?;
+    let settings = RedisSettings::from_url(url)?;
+    let link = RedisLink::open(&settings, clock.clone()).await?;
     let durable = checkup::is_durable(&link).await;
     let steps = Mutex::new(Steps::default());
-    Ok(Arc::new(RedisNode(Arc::new(Inner { link, terms, clock, durable, steps }))))
+    Ok(Arc::new(RedisNode(Arc::new(RedisNodeShared { link, terms, clock, durable, steps }))))
 }
 
 #[derive(Clone, Debug)]
-struct RedisNode(Arc<Inner>);
+struct RedisNode(Arc<RedisNodeShared>);
 
 #[derive(Debug)]
-struct Inner {
-    link: Link,
+struct RedisNodeShared {
+    link: RedisLink,
     terms: NodeTerms,
     clock: Clock,
     /// Whether it forgets nothing that it has answered.
@@ -113,7 +109,7 @@ impl RedisNode {
         name: &Name,
         args: Vec<Vec<u8>>,
     ) -> Result<Value> {
-        let call = Call::new(script, self.0.terms.keys(name), args);
+        let call = ScriptCall::new(script, self.0.terms.keys(name), args);
         Ok(self.0.link.call(call).await?.value)
     }
 
@@ -168,7 +164,11 @@ impl RedisNode {
         let call = |refresh: &Refresh| {
             let Ticket { id, name, mode } = &refresh.ticket;
             let mode = word(*mode).unwrap_or_default();
-            Call::new(&EXTEND, self.0.terms.keys(name), vec![text(*id), mode, millis(refresh.ttl)])
+            ScriptCall::new(
+                &EXTEND,
+                self.0.terms.keys(name),
+                vec![text(*id), mode, millis(refresh.ttl)],
+            )
         };
         let answers = self.0.link.calls(tickets.iter().map(call).collect()).await;
         answers.into_iter().map(|answer| parse::kept(&answer?.value)).collect()
@@ -254,17 +254,4 @@ fn number(number: impl std::fmt::Display) -> Vec<u8> {
 
 fn millis(span: Duration) -> Vec<u8> {
     number(span.as_millis().max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A server that started at 0.95 says 60 at 60.0, and is 59.05 old.
-    #[test]
-    fn a_node_that_says_it_is_old_enough_is_old_enough() {
-        let after = |millis| age_after(Duration::from_millis(millis));
-        assert_eq!([after(2000), after(2500), after(60_000)], [3, 4, 61]);
-        assert_eq!(after(0), 0, "for nodes that never restart");
-    }
 }

@@ -29,11 +29,11 @@ use tokio::task::JoinHandle;
 use self::metadata::Stranger;
 use self::waiters::ChannelWaiters;
 use super::checkup::Checkup;
-use super::link::{Link, Push, Reply};
+use super::link::{Push, RedisLink, RedisReply};
 use super::renewals;
-use super::script::{Call, Script};
+use super::script::{Script, ScriptCall};
 use super::values::{array, number, part, text};
-use super::waits::{PollPauses, Waits};
+use super::waits::Waits;
 use crate::claim::{
     Busy, Claim, Ending, Grant, LeaseId, Mode, Refresh, Released, Renewal, Stance, Ticket, Verdict,
     Wake,
@@ -43,6 +43,8 @@ use crate::engine::{
     BoxFuture, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Page, Profile,
     RecordStore, Selector, Status, Target,
 };
+use crate::engines::kit::backoff::Backoff;
+use crate::engines::kit::by_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::name::Name;
@@ -90,22 +92,22 @@ pub(super) struct ForeignOptions {
     /// How long a fair queue keeps the place of one who does not ask.
     pub(super) queue_wait: Duration,
     /// The pauses of those whom nobody tells.
-    pub(super) pauses: PollPauses,
+    pub(super) pauses: Backoff,
     /// How holders of other software are called.
     pub(super) stranger: Stranger,
 }
 
 #[derive(Debug)]
 pub(super) struct Foreign {
-    inner: Arc<Inner>,
+    client: Arc<ForeignClient>,
     profile: Profile,
     checkup: Checkup,
     listener: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    link: Link,
+struct ForeignClient {
+    link: RedisLink,
     clock: Clock,
     format: Box<dyn ForeignLayout>,
     waits: Waits,
@@ -128,7 +130,7 @@ struct ForeignCall {
 
 impl Foreign {
     pub(super) async fn open(
-        link: Link,
+        link: RedisLink,
         clock: Clock,
         mut profile: Profile,
         checkup: Checkup,
@@ -137,7 +139,7 @@ impl Foreign {
         profile.survives = checkup.survives().await;
         let waiters = ChannelWaiters::new(link.clone());
         let pushes = link.pushes();
-        let inner = Arc::new(Inner {
+        let client = Arc::new(ForeignClient {
             link,
             clock,
             format: Box::new(format),
@@ -145,10 +147,10 @@ impl Foreign {
             waiters,
             longest: profile.limits.ttl_max,
         });
-        let listener = pushes.map(|it| Handle::current().spawn(Arc::clone(&inner).hear(it)));
+        let listener = pushes.map(|it| Handle::current().spawn(Arc::clone(&client).hear(it)));
         // A client that may not subscribe hears of evictions when it renews.
-        let _ = inner.link.subscribe(evictions::CHANNEL).await;
-        Arc::new(Self { inner, profile, checkup, listener })
+        let _ = client.link.subscribe(evictions::CHANNEL).await;
+        Arc::new(Self { client, profile, checkup, listener })
     }
 
     fn stop_listening(&self) {
@@ -164,7 +166,7 @@ impl Drop for Foreign {
     }
 }
 
-impl Inner {
+impl ForeignClient {
     async fn hear(self: Arc<Self>, mut pushes: UnboundedReceiver<Push>) {
         while let Some(push) = pushes.recv().await {
             match push {
@@ -179,7 +181,7 @@ impl Inner {
         }
     }
 
-    fn call(&self, script: &'static Script, keys: Vec<Vec<u8>>, words: ForeignCall) -> Call {
+    fn call(&self, script: &'static Script, keys: Vec<Vec<u8>>, words: ForeignCall) -> ScriptCall {
         let options = self.format.options();
         let (take, of) = match words.mode {
             Some(Mode::Permits { take, of }) => (take, of),
@@ -196,10 +198,15 @@ impl Inner {
             words.text,
             words.place,
         ];
-        Call::new(script, keys, args.map(String::into_bytes).to_vec())
+        ScriptCall::new(script, keys, args.map(String::into_bytes).to_vec())
     }
 
-    fn about(&self, script: &'static Script, ticket: &Ticket, mut words: ForeignCall) -> Call {
+    fn about(
+        &self,
+        script: &'static Script,
+        ticket: &Ticket,
+        mut words: ForeignCall,
+    ) -> ScriptCall {
         (words.id, words.mode) = (ticket.id.to_uuid(), Some(ticket.mode));
         self.call(script, self.format.keys(&ticket.name, Some(ticket)), words)
     }
@@ -246,11 +253,11 @@ impl Inner {
     fn stay(&self, ticket: &Ticket) -> Duration {
         match self.format.channel(ticket) {
             Some(_) => LOOK + GRACE,
-            None => self.format.options().pauses.longest + GRACE,
+            None => self.format.options().pauses.bounds().1 + GRACE,
         }
     }
 
-    fn verdict(&self, ticket: &Ticket, place: &str, reply: Reply) -> Result<Verdict> {
+    fn verdict(&self, ticket: &Ticket, place: &str, reply: RedisReply) -> Result<Verdict> {
         let parts = in_use(array(reply.value)?)?;
         if number(&parts[0])? == 0 {
             return self.busy(ticket, place, &parts).map(Verdict::Busy);
@@ -270,7 +277,7 @@ impl Inner {
         if place.is_empty() {
             return Ok(busy);
         }
-        let pause = self.waits.in_vain(ticket.id, self.format.options().pauses, over);
+        let pause = self.waits.in_vain(ticket.id, &self.format.options().pauses, over);
         busy.recheck_in = Some(if self.waiter(ticket).is_some() { over } else { over.min(pause) });
         Ok(busy)
     }
@@ -394,7 +401,7 @@ fn in_use(parts: Vec<redis::Value>) -> Result<Vec<redis::Value>> {
     Err(Error::invalid(format!("the key is in use as {what}; use another name")))
 }
 
-fn renewal(reply: Reply) -> Result<Renewal> {
+fn renewal(reply: RedisReply) -> Result<Renewal> {
     let parts = array(reply.value)?;
     if number(part(&parts, 0)?)? == 0 {
         return Ok(Renewal::Gone);
@@ -417,42 +424,37 @@ impl Engine for Foreign {
     }
 
     fn acquire(&self, claim: Claim) -> BoxFuture<Result<Verdict>> {
-        Box::pin(Arc::clone(&self.inner).acquire(claim))
+        Box::pin(Arc::clone(&self.client).acquire(claim))
     }
 
     fn wait(&self, ticket: Ticket, until: Moment) -> BoxFuture<Result<Wake>> {
-        Box::pin(Arc::clone(&self.inner).wait(ticket, until))
+        Box::pin(Arc::clone(&self.client).wait(ticket, until))
     }
 
     fn renew(&self, tickets: Vec<Refresh>) -> BoxFuture<Vec<Renewal>> {
-        Box::pin(Arc::clone(&self.inner).renew(tickets))
+        Box::pin(Arc::clone(&self.client).renew(tickets))
     }
 
     /// What the ending asks for beyond the end is refused by the profile.
     fn release(&self, ticket: Ticket, _: Ending) -> BoxFuture<Result<Released>> {
-        Box::pin(Arc::clone(&self.inner).release(ticket))
+        Box::pin(Arc::clone(&self.client).release(ticket))
     }
 
     fn convert(&self, ticket: Ticket, to: Mode) -> BoxFuture<Result<Renewal>> {
-        Box::pin(Arc::clone(&self.inner).convert(ticket, to))
+        Box::pin(Arc::clone(&self.client).convert(ticket, to))
     }
 
     fn events(&self) -> Events {
-        self.inner.link.events()
+        self.client.link.events()
     }
 
     fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
-        let inner = Arc::clone(&self.inner);
-        Box::pin(async move {
-            let Selector::Name(name) = selector else {
-                return Err(Error::new(ErrorKind::Unsupported, "there is no index; ask by name"));
-            };
-            Ok(Listing::new(vec![inner.status(name).await?], false))
-        })
+        let client = Arc::clone(&self.client);
+        by_name::inspect(selector, |name| async move { client.status(name).await })
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
-        Box::pin(Arc::clone(&self.inner).evict(eviction))
+        Box::pin(Arc::clone(&self.client).evict(eviction))
     }
 
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
@@ -466,9 +468,9 @@ impl Engine for Foreign {
 
     fn close(&self) -> BoxFuture<Result<()>> {
         self.stop_listening();
-        let inner = Arc::clone(&self.inner);
+        let client = Arc::clone(&self.client);
         Box::pin(async move {
-            inner.link.close();
+            client.link.close();
             Ok(())
         })
     }

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::engine::profile::{Profile, Reach};
 use crate::engines::redis::checkup::Checkup;
 use crate::engines::redis::layout::{StringOptions, Template};
-use crate::engines::redis::link::Link;
+use crate::engines::redis::link::RedisLink;
 use crate::engines::redis::script::Script;
 use crate::name::Name;
 
@@ -33,7 +33,7 @@ struct Strings {
 }
 
 pub(in crate::engines::redis) async fn open(
-    link: Link,
+    link: RedisLink,
     options: StringOptions,
     checkup: Checkup,
     clock: Clock,

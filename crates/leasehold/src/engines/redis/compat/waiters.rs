@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::claim::LeaseId;
-use crate::engines::redis::link::Link;
+use crate::engines::redis::link::RedisLink;
 use crate::error::Result;
 use crate::home::Handle;
 
 #[derive(Debug)]
 pub(super) struct ChannelWaiters {
-    link: Link,
-    channels: Mutex<BTreeMap<Vec<u8>, Channel>>,
+    link: RedisLink,
+    channels: Mutex<BTreeMap<Vec<u8>, WaitChannel>>,
 }
 
 #[derive(Debug, Default)]
-struct Channel {
+struct WaitChannel {
     waiters: BTreeMap<LeaseId, Arc<Notify>>,
     /// Whether the server knows of us; held while it is being told, so that
     /// nobody takes a subscription for granted that is about to end.
@@ -28,7 +28,7 @@ struct Channel {
 }
 
 impl ChannelWaiters {
-    pub(super) fn new(link: Link) -> Arc<Self> {
+    pub(super) fn new(link: RedisLink) -> Arc<Self> {
         Arc::new(Self { link, channels: Mutex::default() })
     }
 
@@ -112,7 +112,7 @@ impl ChannelWaiters {
         channels.values().flat_map(|it| it.waiters.values()).for_each(|waiter| waiter.notify_one());
     }
 
-    fn channels(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Channel>> {
+    fn channels(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, WaitChannel>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

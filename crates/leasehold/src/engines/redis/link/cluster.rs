@@ -9,14 +9,15 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
-use super::super::address::Address;
-use super::line::Line;
-use super::listener::{ChannelKind, Listener};
-use super::routes::{Redirect, command_line};
-use super::slots::{COUNT, Slots, slot};
+use super::super::address::RedisAddress;
+use super::fault;
+use super::line::ServerLine;
+use super::listener::{ChannelKind, PushListener};
+use super::push::Push;
+use super::redirect::Redirect;
+use super::slots::{COUNT, SlotMap, slot};
 use super::ways::Way;
 use super::wire::{ConnectionTerms, Wire};
-use super::{Push, fault};
 use crate::engines::kit::health::{Health, Report};
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -36,7 +37,7 @@ pub(super) struct Cluster {
 }
 
 struct ClusterShared {
-    seeds: Vec<Address>,
+    seeds: Vec<RedisAddress>,
     terms: Arc<ConnectionTerms>,
     health: Arc<Health>,
     pushes: UnboundedSender<Push>,
@@ -46,23 +47,23 @@ struct ClusterShared {
 
 #[derive(Default)]
 struct ClusterState {
-    slots: Slots,
-    lines: BTreeMap<Address, Line>,
-    listeners: BTreeMap<Address, Listener>,
+    slots: SlotMap,
+    lines: BTreeMap<RedisAddress, ServerLine>,
+    listeners: BTreeMap<RedisAddress, PushListener>,
     channels: BTreeMap<Vec<u8>, Spot>,
 }
 
 /// Where a channel is subscribed to.
 #[derive(Default)]
 struct Spot {
-    at: Option<Address>,
+    at: Option<RedisAddress>,
     /// Whether that server has confirmed it. Until it has, nothing is heard.
     heard: bool,
 }
 
 impl Cluster {
     pub(super) async fn open(
-        seeds: Vec<Address>,
+        seeds: Vec<RedisAddress>,
         terms: &Arc<ConnectionTerms>,
         health: &Arc<Health>,
         pushes: UnboundedSender<Push>,
@@ -84,17 +85,17 @@ impl Cluster {
     }
 
     /// The way to the primary of a key; to any primary without one.
-    pub(super) fn line(&self, key: Option<&[u8]>) -> Result<Line> {
+    pub(super) fn line(&self, key: Option<&[u8]>) -> Result<ServerLine> {
         let slot = key.map_or_else(|| fastrand::u16(..COUNT), slot);
         self.shared.owner(slot).map(|address| self.shared.line(&address))
     }
 
     /// Which primary has the slot of a key.
-    pub(super) fn home(&self, key: &[u8]) -> Option<Address> {
+    pub(super) fn home(&self, key: &[u8]) -> Option<RedisAddress> {
         self.shared.state().slots.owner(slot(key))
     }
 
-    pub(super) fn everywhere(&self) -> Vec<(String, Line)> {
+    pub(super) fn everywhere(&self) -> Vec<(String, ServerLine)> {
         self.shared.everywhere()
     }
 
@@ -103,7 +104,7 @@ impl Cluster {
         self.shared.survey.notify_one();
     }
 
-    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Redirect {
+    pub(super) fn refused(&self, line: &ServerLine, cause: &RedisError) -> Redirect {
         match fault::code(cause) {
             Some("MOVED") => self.moved(line, cause),
             Some("ASK") => match self.shared.told(line, cause) {
@@ -120,7 +121,7 @@ impl Cluster {
     }
 
     /// One slot is known to be elsewhere; more may be.
-    fn moved(&self, line: &Line, cause: &RedisError) -> Redirect {
+    fn moved(&self, line: &ServerLine, cause: &RedisError) -> Redirect {
         self.survey();
         match self.shared.told(line, cause) {
             Some((slot, address)) => {
@@ -167,7 +168,7 @@ impl Cluster {
     pub(super) fn close(&self) {
         self.surveyor.abort();
         let state = std::mem::take(&mut *self.shared.state());
-        state.lines.values().for_each(Line::close);
+        state.lines.values().for_each(ServerLine::close);
         state.listeners.values().for_each(|listener| listener.line().close());
     }
 }
@@ -188,7 +189,7 @@ impl ClusterShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn owner(&self, slot: u16) -> Result<Address> {
+    fn owner(&self, slot: u16) -> Result<RedisAddress> {
         let nobody = || fault::away("no primary has this part of the cluster; try again soon");
         self.state().slots.owner(slot).ok_or_else(|| {
             self.survey.notify_one();
@@ -197,7 +198,7 @@ impl ClusterShared {
     }
 
     /// The line to a server, started if there is none.
-    fn line(&self, address: &Address) -> Line {
+    fn line(&self, address: &RedisAddress) -> ServerLine {
         let start = || {
             let (report, survey) = (Report::new(&self.health), Arc::clone(&self.survey));
             let tell = move |up| {
@@ -206,15 +207,15 @@ impl ClusterShared {
                     survey.notify_one();
                 }
             };
-            command_line(Way::Fixed(address.clone()), &self.terms, Box::new(tell))
+            Way::Fixed(address.clone()).command_line(&self.terms, Box::new(tell))
         };
         self.state().lines.entry(address.clone()).or_insert_with(start).clone()
     }
 
-    fn listener(&self, address: &Address) -> Listener {
+    fn listener(&self, address: &RedisAddress) -> PushListener {
         let start = || {
             let survey = Arc::clone(&self.survey);
-            Listener::start(
+            PushListener::start(
                 Way::Fixed(address.clone()),
                 Arc::clone(&self.terms),
                 ChannelKind::Sharded,
@@ -225,17 +226,17 @@ impl ClusterShared {
         self.state().listeners.entry(address.clone()).or_insert_with(start).clone()
     }
 
-    fn everywhere(&self) -> Vec<(String, Line)> {
+    fn everywhere(&self) -> Vec<(String, ServerLine)> {
         let primaries = self.state().slots.primaries();
         primaries.iter().map(|address| (address.to_string(), self.line(address))).collect()
     }
 
     /// Where a redirection points to.
-    fn told(&self, line: &Line, cause: &RedisError) -> Option<(u16, Address)> {
+    fn told(&self, line: &ServerLine, cause: &RedisError) -> Option<(u16, RedisAddress)> {
         let (address, slot) = cause.redirect_node()?;
         let state = self.state();
         let asked = state.lines.iter().find(|(_, known)| known.is(line)).map(|(asked, _)| asked);
-        Some((slot, Address::told(address, asked.unwrap_or(self.seeds.first()?))?))
+        Some((slot, RedisAddress::told(address, asked.unwrap_or(self.seeds.first()?))?))
     }
 
     /// Draws the map whenever someone has reason to doubt it.
@@ -261,7 +262,8 @@ impl ClusterShared {
 
     /// Asks for the map: those who answer now first, then the seeds.
     async fn look(&self) -> Result<()> {
-        let mut wires: Vec<Wire> = self.state().lines.values().filter_map(Line::standing).collect();
+        let mut wires: Vec<Wire> =
+            self.state().lines.values().filter_map(ServerLine::standing).collect();
         fastrand::shuffle(&mut wires);
         for wire in wires {
             if self.ask(&wire).await.is_ok() {
@@ -289,20 +291,20 @@ impl ClusterShared {
             }
             _ => error,
         })?;
-        let slots = Slots::read(answer, wire.address());
+        let slots = SlotMap::read(answer, wire.address());
         let slots = slots.filter(|slots| !slots.primaries().is_empty());
         self.draw(slots.ok_or_else(|| fault::away("the cluster has no slots yet"))?);
         Ok(())
     }
 
     /// Takes a new map. Lines to those who are on it no more end.
-    fn draw(&self, slots: Slots) {
+    fn draw(&self, slots: SlotMap) {
         let primaries = slots.primaries();
-        let dropped: Vec<Line> = {
+        let dropped: Vec<ServerLine> = {
             let mut state = self.state();
             state.slots = slots;
             let gone = state.lines.keys().filter(|address| !primaries.contains(*address));
-            let gone: Vec<Address> = gone.cloned().collect();
+            let gone: Vec<RedisAddress> = gone.cloned().collect();
             gone.iter().filter_map(|address| state.lines.remove(address)).collect()
         };
         // Not under the lock: a line that ends tells of it.
@@ -316,7 +318,7 @@ impl ClusterShared {
     async fn follow(&self) -> bool {
         let astray = self.astray();
         // One server that does not answer is asked for one channel, not for all.
-        let mut silent: Vec<Option<Address>> = Vec::new();
+        let mut silent: Vec<Option<RedisAddress>> = Vec::new();
         for (channel, old) in &astray {
             let home = self.state().slots.owner(slot(channel));
             if silent.contains(&home) {
@@ -336,7 +338,7 @@ impl ClusterShared {
         silent.is_empty()
     }
 
-    fn forget(&self, channel: &[u8], old: &Address) {
+    fn forget(&self, channel: &[u8], old: &RedisAddress) {
         let listener = self.state().listeners.get(old).cloned();
         if let Some(listener) = listener {
             listener.forget(channel);
@@ -344,7 +346,7 @@ impl ClusterShared {
     }
 
     /// Channels that are subscribed to where their slot is not, or nowhere.
-    fn astray(&self) -> Vec<(Vec<u8>, Option<Address>)> {
+    fn astray(&self) -> Vec<(Vec<u8>, Option<RedisAddress>)> {
         let state = self.state();
         let home = |channel: &[u8]| state.slots.owner(slot(channel));
         let lost = state.channels.iter();
@@ -369,7 +371,7 @@ impl ClusterShared {
 
     /// Notes where a channel is, and whether that server has confirmed it. False
     /// if nobody wants it.
-    fn note(&self, channel: &[u8], at: &Address, confirmed: bool) -> bool {
+    fn note(&self, channel: &[u8], at: &RedisAddress, confirmed: bool) -> bool {
         let mut state = self.state();
         let Some(spot) = state.channels.get_mut(channel) else { return false };
         let same = spot.at.as_ref() == Some(at);

@@ -5,9 +5,9 @@ use redis::{ErrorKind as Cause, RedisError};
 use crate::error::{Error, ErrorKind};
 
 /// What a server's error code means: the kind, and what to do.
-type Row = (&'static str, ErrorKind, &'static str);
+type CodeRow = (&'static str, ErrorKind, &'static str);
 
-static CODES: [Row; 17] = [
+static CODES: [CodeRow; 17] = [
     ("NOAUTH", Denied, "the server wants a password; give user:password@ before the host"),
     ("WRONGPASS", Denied, "the server refuses this user or password"),
     ("NOPERM", Denied, "the server's ACL forbids this; grant what the engine's page lists"),
@@ -108,7 +108,7 @@ fn meaning(code: &str, detail: &str) -> (ErrorKind, &'static str) {
 }
 
 /// An error in a script may hide its code in the text.
-fn inner(code: &str, detail: &str) -> Option<&'static Row> {
+fn inner(code: &str, detail: &str) -> Option<&'static CodeRow> {
     if code != "ERR" || !in_script(detail) {
         return None;
     }

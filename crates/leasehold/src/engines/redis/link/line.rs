@@ -17,26 +17,26 @@ use crate::error::{Error, Result};
 const PROBE: Duration = Duration::from_secs(5);
 
 /// Makes a connection.
-pub(super) type Dial = Box<dyn Fn() -> BoxFuture<Result<Wire>> + Send + Sync>;
+pub(super) type DialWire = Box<dyn Fn() -> BoxFuture<Result<Wire>> + Send + Sync>;
 /// Hears whether the connection stands.
 pub(super) type Tell = Box<dyn Fn(bool) + Send + Sync>;
 
 /// A connection for ever. Cheap to clone; ends with its last clone.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct ServerLine {
     terms: Arc<ConnectionTerms>,
-    supervisor: Arc<Supervisor<Dialer>>,
+    supervisor: Arc<Supervisor<WireDialer>>,
 }
 
-impl Line {
+impl ServerLine {
     /// Connects, and keeps at it.
     pub(super) fn start(
         terms: Arc<ConnectionTerms>,
         probe: fn() -> Probe,
-        dial: Dial,
+        dial: DialWire,
         tell: Tell,
     ) -> Self {
-        let dialer = Dialer { clock: terms.clock.clone(), dial, probe, tell };
+        let dialer = WireDialer { clock: terms.clock.clone(), dial, probe, tell };
         Self { terms, supervisor: Arc::new(Supervisor::start(Arc::new(dialer))) }
     }
 
@@ -91,9 +91,9 @@ impl Probe {
 }
 
 /// How the connection of a line is made and looked after.
-struct Dialer {
+struct WireDialer {
     clock: Clock,
-    dial: Dial,
+    dial: DialWire,
     probe: fn() -> Probe,
     tell: Tell,
 }
@@ -108,7 +108,7 @@ impl supervise::Connection for Wire {
     }
 }
 
-impl supervise::Dial for Dialer {
+impl supervise::Dial for WireDialer {
     type Connection = Wire;
 
     fn clock(&self) -> &Clock {
@@ -143,7 +143,7 @@ impl supervise::Dial for Dialer {
     }
 }
 
-impl Dialer {
+impl WireDialer {
     async fn is_well(&self, wire: &Wire) -> bool {
         let Probe { command, is_fine } = (self.probe)();
         let mut pipeline = redis::Pipeline::with_capacity(1);

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redis::{PushInfo, PushKind, Value};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::line::Line;
+use super::fault;
+use super::line::ServerLine;
+use super::push::Push;
 use super::ways::Way;
 use super::wire::{ConnectionTerms, Ear, Wire};
-use super::{Push, fault};
 use crate::error::{ErrorKind, Result};
 
 /// Whether channels belong to slots.
@@ -22,8 +23,8 @@ pub(super) enum ChannelKind {
 
 /// Hears one server. Ends with its last clone.
 #[derive(Clone)]
-pub(super) struct Listener {
-    line: Line,
+pub(super) struct PushListener {
+    line: ServerLine,
     shared: Arc<ListenerShared>,
 }
 
@@ -37,7 +38,7 @@ struct ListenerShared {
     strayed: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Listener {
+impl PushListener {
     pub(super) fn start(
         way: Way,
         terms: Arc<ConnectionTerms>,
@@ -58,11 +59,11 @@ impl Listener {
                 Ok(wire)
             }) as _
         };
-        let line = Line::start(terms, probe, Box::new(dial), Box::new(|_| ()));
+        let line = ServerLine::start(terms, probe, Box::new(dial), Box::new(|_| ()));
         Self { line, shared }
     }
 
-    pub(super) const fn line(&self) -> &Line {
+    pub(super) const fn line(&self) -> &ServerLine {
         &self.line
     }
 

@@ -5,6 +5,10 @@ mod cluster;
 mod fault;
 mod line;
 mod listener;
+mod push;
+mod redirect;
+mod reply;
+mod request;
 mod round;
 mod routes;
 mod slots;
@@ -20,51 +24,31 @@ use redis::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 pub(super) use self::fault::failed;
-pub(super) use self::round::Request;
+pub(super) use self::push::Push;
+pub(in crate::engines) use self::reply::RedisReply;
+pub(super) use self::request::RedisRequest;
 use self::routes::Routes;
-use super::address::Address;
-use super::script::Call;
-use super::settings::Settings;
-use crate::clock::{Clock, Moment};
+use super::address::RedisAddress;
+use super::script::ScriptCall;
+use super::settings::RedisSettings;
+use crate::clock::Clock;
 use crate::engine::{Bus, Event, Events};
 use crate::engines::kit::health::Health;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What came back.
-#[derive(Debug)]
-pub(in crate::engines) struct Reply {
-    pub(in crate::engines) value: Value,
-    /// When the request left.
-    pub(super) sent_at: Moment,
-    /// How many replicas have what was written; `None` unless asked for.
-    pub(super) acknowledged: Option<u64>,
-}
-
-/// What the server says without being asked.
-#[derive(Debug)]
-pub(super) enum Push {
-    Message {
-        channel: Vec<u8>,
-        payload: Vec<u8>,
-    },
-    /// Messages may have been missed. Everything subscribed to is subscribed
-    /// to again.
-    Gap,
-}
-
 /// A way to one deployment; cheap to clone. Lives on home.
 #[derive(Clone)]
-pub(in crate::engines) struct Link(Arc<Inner>);
+pub(in crate::engines) struct RedisLink(Arc<LinkShared>);
 
-struct Inner {
+struct LinkShared {
     routes: Routes,
     health: Arc<Health>,
     pushes: Mutex<Option<UnboundedReceiver<Push>>>,
     endpoint: String,
 }
 
-impl Link {
-    pub(in crate::engines) async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
+impl RedisLink {
+    pub(in crate::engines) async fn open(settings: &RedisSettings, clock: Clock) -> Result<Self> {
         let endpoint = settings.endpoint();
         let (sender, pushes) = unbounded_channel();
         let health = Health::new();
@@ -73,29 +57,32 @@ impl Link {
         let routes = routes.map_err(|error| error.with("endpoint", &endpoint))?;
         health.bus().publish(&Event::Connected);
         let pushes = Mutex::new(Some(pushes));
-        Ok(Self(Arc::new(Inner { routes, health, pushes, endpoint })))
+        Ok(Self(Arc::new(LinkShared { routes, health, pushes, endpoint })))
     }
 
     /// Runs a script, once. A server that has forgotten it is sent its text.
-    pub(in crate::engines) async fn call(&self, call: Call) -> Result<Reply> {
-        self.ask(Request::Call(call)).await
+    pub(in crate::engines) async fn call(&self, call: ScriptCall) -> Result<RedisReply> {
+        self.ask(RedisRequest::Call(call)).await
     }
 
     /// Runs several scripts in one go, each with an answer of its own. Their
     /// keys may be of different slots.
-    pub(in crate::engines) async fn calls(&self, calls: Vec<Call>) -> Vec<Result<Reply>> {
-        self.asks(calls.into_iter().map(Request::Call).collect()).await
+    pub(in crate::engines) async fn calls(
+        &self,
+        calls: Vec<ScriptCall>,
+    ) -> Vec<Result<RedisReply>> {
+        self.asks(calls.into_iter().map(RedisRequest::Call).collect()).await
     }
 
     /// The same for whatever there is to ask.
-    pub(super) async fn asks(&self, requests: Vec<Request>) -> Vec<Result<Reply>> {
+    pub(super) async fn asks(&self, requests: Vec<RedisRequest>) -> Vec<Result<RedisReply>> {
         round::run(&self.0.routes, requests).await
     }
 
     /// Any other command, to the primary that has its first key; to any primary
     /// if it has none.
     pub(in crate::engines) async fn command(&self, command: redis::Cmd) -> Result<Value> {
-        self.ask(Request::Command(command)).await.map(|reply| reply.value)
+        self.ask(RedisRequest::Command(command)).await.map(|reply| reply.value)
     }
 
     /// The same command to every primary, which is named without secrets.
@@ -111,7 +98,7 @@ impl Link {
         answers
     }
 
-    pub(super) async fn ask(&self, request: Request) -> Result<Reply> {
+    pub(super) async fn ask(&self, request: RedisRequest) -> Result<RedisReply> {
         let answer = self.asks(vec![request]).await.pop();
         answer.unwrap_or_else(|| Err(Error::new(ErrorKind::Unexpected, "no answer to a request")))
     }
@@ -154,7 +141,7 @@ impl Link {
     }
 
     /// Which primary has the slot of a key, in a cluster.
-    pub(super) fn home(&self, key: &[u8]) -> Option<Address> {
+    pub(super) fn home(&self, key: &[u8]) -> Option<RedisAddress> {
         self.0.routes.home(key)
     }
 
@@ -184,8 +171,8 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for RedisLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Link({})", self.0.endpoint)
+        write!(f, "RedisLink({})", self.0.endpoint)
     }
 }

@@ -7,10 +7,13 @@ use std::time::Duration;
 use redis::{RedisError, Value};
 use tokio::task::JoinSet;
 
-use super::super::script::{Call, Script};
-use super::line::Line;
-use super::routes::{Redirect, Routes};
-use super::{Reply, fault};
+use super::super::script::Script;
+use super::fault;
+use super::line::ServerLine;
+use super::redirect::Redirect;
+use super::reply::RedisReply;
+use super::request::RedisRequest;
+use super::routes::Routes;
 use crate::clock::Moment;
 use crate::engines::kit::backoff::Backoff;
 use crate::error::{Effect, Error, Result};
@@ -24,28 +27,21 @@ const HASTY: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// Something to be asked.
-#[derive(Clone)]
-pub(in crate::engines::redis) enum Request {
-    Call(Call),
-    Command(redis::Cmd),
-}
-
 /// A request and what has become of it.
 struct PendingRequest {
-    request: Request,
+    request: RedisRequest,
     /// Whether the server has forgotten the script.
     in_full: bool,
     /// Whether it was sent the text.
     told: bool,
     /// Where to ask, out of turn, while a slot moves.
-    aside: Option<Line>,
-    answer: Option<Result<Reply>>,
+    aside: Option<ServerLine>,
+    answer: Option<Result<RedisReply>>,
 }
 
 /// What goes to one server in one go.
 struct Batch {
-    line: Line,
+    line: ServerLine,
     /// Which pending, in order.
     members: Vec<usize>,
     pipeline: redis::Pipeline,
@@ -66,7 +62,7 @@ struct Answered {
 }
 
 /// Asks for everything and answers in the same order.
-pub(super) async fn run(routes: &Routes, requests: Vec<Request>) -> Vec<Result<Reply>> {
+pub(super) async fn run(routes: &Routes, requests: Vec<RedisRequest>) -> Vec<Result<RedisReply>> {
     let mut pending: Vec<PendingRequest> = requests.into_iter().map(PendingRequest::new).collect();
     let end = routes.clock().now().after(routes.timeout());
     let mut backoff = Backoff::new(PAUSE, LONGEST);
@@ -88,15 +84,15 @@ pub(super) async fn run(routes: &Routes, requests: Vec<Request>) -> Vec<Result<R
 }
 
 impl PendingRequest {
-    const fn new(request: Request) -> Self {
+    const fn new(request: RedisRequest) -> Self {
         Self { request, in_full: false, told: false, aside: None, answer: None }
     }
 
     /// Of several calls of one script, the first teaches the server.
     fn command(&mut self, taught: &mut Vec<&'static Script>) -> redis::Cmd {
         let call = match &self.request {
-            Request::Call(call) => call,
-            Request::Command(command) => return command.clone(),
+            RedisRequest::Call(call) => call,
+            RedisRequest::Command(command) => return command.clone(),
         };
         self.told = self.in_full && !taught.iter().any(|known| ptr::eq(*known, call.script));
         if self.told {
@@ -129,7 +125,7 @@ fn batches(routes: &Routes, pending: &mut [PendingRequest]) -> Vec<Batch> {
     batches
 }
 
-fn batch(batches: &mut Vec<Batch>, line: Line, aside: bool) -> &mut Batch {
+fn batch(batches: &mut Vec<Batch>, line: ServerLine, aside: bool) -> &mut Batch {
     let known = batches.iter().position(|batch| batch.aside == aside && batch.line.is(&line));
     let at = known.unwrap_or_else(|| {
         batches.push(Batch::new(line, aside));
@@ -139,7 +135,7 @@ fn batch(batches: &mut Vec<Batch>, line: Line, aside: bool) -> &mut Batch {
 }
 
 impl Batch {
-    fn new(line: Line, aside: bool) -> Self {
+    fn new(line: ServerLine, aside: bool) -> Self {
         Self {
             line,
             members: Vec::new(),
@@ -157,7 +153,7 @@ impl Batch {
         }
         self.members.push(member);
         self.places.push(self.pipeline.len());
-        self.counted |= matches!(one.request, Request::Call(_));
+        self.counted |= matches!(one.request, RedisRequest::Call(_));
         self.pipeline.add_command(one.command(&mut self.taught));
     }
 
@@ -209,7 +205,7 @@ fn settle(routes: &Routes, pending: &mut [PendingRequest], answered: Answered, l
         let one = &mut pending[member];
         let value = std::mem::replace(&mut answers[place], Value::Nil);
         match value.extract_error() {
-            Ok(value) => one.answer = Some(Ok(Reply { value, sent_at, acknowledged })),
+            Ok(value) => one.answer = Some(Ok(RedisReply { value, sent_at, acknowledged })),
             Err(cause) => rest |= one.again(routes, &batch, &cause, last),
         }
     }

@@ -3,39 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Arg, RedisError};
+use redis::RedisError;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::super::address::{Address, Topology};
-use super::super::settings::Settings;
+use super::super::address::{RedisAddress, Topology};
+use super::super::settings::RedisSettings;
 use super::cluster::Cluster;
-use super::line::Line;
-use super::listener::{ChannelKind, Listener};
-use super::round::Request;
+use super::line::ServerLine;
+use super::listener::{ChannelKind, PushListener};
+use super::push::Push;
+use super::redirect::Redirect;
+use super::request::RedisRequest;
 use super::ways::Way;
 use super::wire::ConnectionTerms;
-use super::{Push, fault, ways};
+use super::{fault, ways};
 use crate::clock::Clock;
 use crate::engines::kit::health::{Health, Report};
 use crate::error::Result;
 
-/// What to do after a refusal, which had no effect.
-pub(super) enum Redirect {
-    /// Nothing: it is the answer.
-    Over,
-    /// Ask again, by the new map.
-    Again,
-    /// Ask there, this once.
-    Aside(Line),
-    /// Ask again after a pause.
-    Later,
-}
-
 /// The servers of a deployment.
 #[derive(Clone)]
-pub(super) struct Routes(Arc<Inner>);
+pub(super) struct Routes(Arc<RoutesShared>);
 
-struct Inner {
+struct RoutesShared {
     terms: Arc<ConnectionTerms>,
     replicas: Option<u64>,
     shape: Shape,
@@ -43,7 +33,7 @@ struct Inner {
 
 enum Shape {
     /// One primary, whichever it is.
-    One { commands: Line, listener: Listener },
+    One { commands: ServerLine, listener: PushListener },
     /// A primary per slot.
     Cluster(Cluster),
 }
@@ -51,7 +41,7 @@ enum Shape {
 impl Routes {
     /// Stands when every connection does that is needed from the start.
     pub(super) async fn open(
-        settings: &Settings,
+        settings: &RedisSettings,
         clock: Clock,
         health: &Arc<Health>,
         pushes: UnboundedSender<Push>,
@@ -64,11 +54,11 @@ impl Routes {
             }
             place => open_one(Way::new(place, settings, &terms), &terms, health, pushes).await?,
         };
-        Ok(Self(Arc::new(Inner { terms, replicas: settings.replicas, shape })))
+        Ok(Self(Arc::new(RoutesShared { terms, replicas: settings.replicas, shape })))
     }
 
     /// The way to whoever serves the request.
-    pub(super) fn line(&self, request: &Request) -> Result<Line> {
+    pub(super) fn line(&self, request: &RedisRequest) -> Result<ServerLine> {
         match &self.0.shape {
             Shape::One { commands, .. } => Ok(commands.clone()),
             Shape::Cluster(cluster) => cluster.line(request.key()),
@@ -76,7 +66,7 @@ impl Routes {
     }
 
     /// Which primary has the slot of a key, in a cluster.
-    pub(super) fn home(&self, key: &[u8]) -> Option<Address> {
+    pub(super) fn home(&self, key: &[u8]) -> Option<RedisAddress> {
         match &self.0.shape {
             Shape::One { .. } => None,
             Shape::Cluster(cluster) => cluster.home(key),
@@ -95,7 +85,7 @@ impl Routes {
     }
 
     /// A server has refused a request.
-    pub(super) fn refused(&self, line: &Line, cause: &RedisError) -> Redirect {
+    pub(super) fn refused(&self, line: &ServerLine, cause: &RedisError) -> Redirect {
         match &self.0.shape {
             Shape::Cluster(cluster) => cluster.refused(line, cause),
             Shape::One { commands, listener } => {
@@ -109,7 +99,7 @@ impl Routes {
     }
 
     /// Every primary by name.
-    pub(super) fn everywhere(&self, endpoint: &str) -> Vec<(String, Line)> {
+    pub(super) fn everywhere(&self, endpoint: &str) -> Vec<(String, ServerLine)> {
         match &self.0.shape {
             Shape::One { commands, .. } => vec![(endpoint.to_owned(), commands.clone())],
             Shape::Cluster(cluster) => cluster.everywhere(),
@@ -164,41 +154,10 @@ async fn open_one(
     pushes: UnboundedSender<Push>,
 ) -> Result<Shape> {
     let report = Report::new(health);
-    let commands = command_line(way.clone(), terms, Box::new(move |up| report.set(up)));
+    let commands = way.clone().command_line(terms, Box::new(move |up| report.set(up)));
     commands.wire(terms.connect).await?;
     let listener =
-        Listener::start(way, Arc::clone(terms), ChannelKind::Plain, pushes, Box::new(|| ()));
+        PushListener::start(way, Arc::clone(terms), ChannelKind::Plain, pushes, Box::new(|| ()));
     listener.line().wire(terms.connect).await?;
     Ok(Shape::One { commands, listener })
-}
-
-/// A line for commands.
-pub(super) fn command_line(
-    way: Way,
-    terms: &Arc<ConnectionTerms>,
-    tell: super::line::Tell,
-) -> Line {
-    let (probe, with) = (way.probe(), Arc::clone(terms));
-    let dial = move || {
-        let (way, terms) = (way.clone(), Arc::clone(&with));
-        Box::pin(async move { way.dial(&terms, None).await }) as _
-    };
-    Line::start(Arc::clone(terms), probe, Box::new(dial), tell)
-}
-
-impl Request {
-    /// The first key, or something that may stand for it: commands without a
-    /// key can be asked anywhere.
-    fn key(&self) -> Option<&[u8]> {
-        let command = match self {
-            Self::Call(call) => return call.key(),
-            Self::Command(command) => command,
-        };
-        let mut args = command.args_iter().map(|arg| match arg {
-            Arg::Simple(bytes) => bytes,
-            _ => b"0",
-        });
-        let verb = args.next()?.to_ascii_uppercase();
-        args.nth(if verb.starts_with(b"EVAL") || verb.starts_with(b"FCALL") { 2 } else { 0 })
-    }
 }

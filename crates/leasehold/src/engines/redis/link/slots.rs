@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use super::super::address::Address;
+use super::super::address::RedisAddress;
 
 /// How many slots there are.
 pub(super) const COUNT: u16 = 16_384;
 
 /// The map. Empty until drawn.
 #[derive(Default)]
-pub(super) struct Slots(Vec<Option<Arc<Address>>>);
+pub(super) struct SlotMap(Vec<Option<Arc<RedisAddress>>>);
 
-impl Slots {
+impl SlotMap {
     /// Reads an answer to `CLUSTER SLOTS` by `asked`: ranges, each with its
     /// primary first.
-    pub(super) fn read(answer: Value, asked: &Address) -> Option<Self> {
+    pub(super) fn read(answer: Value, asked: &RedisAddress) -> Option<Self> {
         let Value::Array(ranges) = answer else { return None };
         let mut slots = Self(vec![None; usize::from(COUNT)]);
         for range in ranges {
@@ -28,27 +28,27 @@ impl Slots {
         Some(slots)
     }
 
-    pub(super) fn owner(&self, slot: u16) -> Option<Address> {
+    pub(super) fn owner(&self, slot: u16) -> Option<RedisAddress> {
         self.0.get(usize::from(slot)).and_then(|owner| owner.as_deref().cloned())
     }
 
     /// One slot has a new owner.
-    pub(super) fn assign(&mut self, slot: u16, to: &Address) {
+    pub(super) fn assign(&mut self, slot: u16, to: &RedisAddress) {
         if let Some(owner) = self.0.get_mut(usize::from(slot)) {
             *owner = Some(Arc::new(to.clone()));
         }
     }
 
     /// Everyone who has a slot.
-    pub(super) fn primaries(&self) -> BTreeSet<Address> {
+    pub(super) fn primaries(&self) -> BTreeSet<RedisAddress> {
         // Neighbours mostly share one owner.
-        let mut runs: Vec<&Arc<Address>> = self.0.iter().flatten().collect();
+        let mut runs: Vec<&Arc<RedisAddress>> = self.0.iter().flatten().collect();
         runs.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        runs.into_iter().map(|owner| Address::clone(owner)).collect()
+        runs.into_iter().map(|owner| RedisAddress::clone(owner)).collect()
     }
 }
 
-fn read_range(range: Value, asked: &Address) -> Option<(usize, usize, Address)> {
+fn read_range(range: Value, asked: &RedisAddress) -> Option<(usize, usize, RedisAddress)> {
     let Value::Array(parts) = range else { return None };
     let mut parts = parts.into_iter();
     let (Value::Int(first), Value::Int(last)) = (parts.next()?, parts.next()?) else { return None };
@@ -60,7 +60,7 @@ fn read_range(range: Value, asked: &Address) -> Option<(usize, usize, Address)> 
         _ => String::new(),
     };
     let Value::Int(port) = node.next()? else { return None };
-    let address = Address::told_parts(&host, u16::try_from(port).ok()?, asked)?;
+    let address = RedisAddress::told_parts(&host, u16::try_from(port).ok()?, asked)?;
     Some((usize::try_from(first).ok()?, usize::try_from(last).ok()?, address))
 }
 
@@ -88,6 +88,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::kit::hosts::ServerAddress;
 
     #[test]
     fn keys_fall_into_the_slots_of_redis() {
@@ -103,17 +104,17 @@ mod tests {
 
     #[test]
     fn a_map_is_read_and_mended() {
-        let asked = Address::Tcp { host: "seed".into(), port: 1 };
-        let at = |port| Address::Tcp { host: "seed".into(), port };
+        let at = |port| RedisAddress::Tcp(ServerAddress { host: "seed".into(), port });
+        let asked = at(1);
         let node = |port| Value::Array(vec![Value::BulkString(Vec::new()), Value::Int(port)]);
         let range = |a, b, port| Value::Array(vec![Value::Int(a), Value::Int(b), node(port)]);
         let answer = Value::Array(vec![range(0, 9, 7), range(11, 16_383, 8)]);
-        let mut slots = Slots::read(answer, &asked).unwrap();
+        let mut slots = SlotMap::read(answer, &asked).unwrap();
         assert_eq!(slots.owner(9), Some(at(7)));
         assert_eq!(slots.owner(10), None, "nobody serves it");
         slots.assign(10, &at(9));
         assert_eq!(slots.primaries(), BTreeSet::from([at(7), at(8), at(9)]));
         let too_far = Value::Array(vec![range(0, 16_384, 7)]);
-        assert!(Slots::read(too_far, &asked).is_none());
+        assert!(SlotMap::read(too_far, &asked).is_none());
     }
 }

@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::super::script::{Call, Script};
-use super::super::settings::Settings;
-use super::{Link, Push};
+use super::super::script::{Script, ScriptCall};
+use super::super::settings::RedisSettings;
+use super::{Push, RedisLink};
 use crate::clock::Clock;
 use crate::engine::Events;
 use crate::error::{Effect, ErrorKind, Result};
@@ -65,7 +65,7 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    async fn link(&self) -> Link {
+    async fn link(&self) -> RedisLink {
         open(&self.url()).await.unwrap()
     }
 }
@@ -94,17 +94,17 @@ async fn limit<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(LIMIT, future).await.expect("it never happened")
 }
 
-async fn open(url: &str) -> Result<Link> {
-    let settings = Settings::from_url(&Url::parse(url).unwrap())?;
-    limit(Link::open(&settings, Clock::System)).await
+async fn open(url: &str) -> Result<RedisLink> {
+    let settings = RedisSettings::from_url(&Url::parse(url).unwrap())?;
+    limit(RedisLink::open(&settings, Clock::System)).await
 }
 
-fn echo(text: &str) -> Call {
-    Call::new(&ECHO, vec![b"k".to_vec()], vec![text.as_bytes().to_vec()])
+fn echo(text: &str) -> ScriptCall {
+    ScriptCall::new(&ECHO, vec![b"k".to_vec()], vec![text.as_bytes().to_vec()])
 }
 
-fn write(key: &str) -> Call {
-    Call::new(&WRITE, vec![key.as_bytes().to_vec()], vec![b"v".to_vec()])
+fn write(key: &str) -> ScriptCall {
+    ScriptCall::new(&WRITE, vec![key.as_bytes().to_vec()], vec![b"v".to_vec()])
 }
 
 fn text(value: &Value) -> &str {
@@ -124,7 +124,7 @@ fn command(words: &str) -> redis::Cmd {
 }
 
 /// Kills connections of a kind, from a connection of another link.
-async fn cut(by: &Link, kind: &str) {
+async fn cut(by: &RedisLink, kind: &str) {
     let killed = by.command(command(&format!("CLIENT KILL TYPE {kind} SKIPME yes"))).await;
     assert!(matches!(killed, Ok(Value::Int(1..))), "the fault did not bite: {killed:?}");
 }
@@ -164,7 +164,7 @@ async fn each_answer_of_a_pipeline_has_its_own_error() {
     let link = server.link().await;
     static PUSH: Script = Script::new("return redis.call('RPUSH', KEYS[1], 'x')");
     link.command(command("SET taken x")).await.unwrap();
-    let bad = Call::new(&PUSH, vec![b"taken".to_vec()], vec![]);
+    let bad = ScriptCall::new(&PUSH, vec![b"taken".to_vec()], vec![]);
     let answers = link.calls(vec![echo("a"), bad, echo("b")]).await;
     assert!(answers[0].is_ok() && answers[2].is_ok());
     let error = answers[1].as_ref().unwrap_err();
@@ -258,7 +258,7 @@ async fn a_command_cut_in_flight_is_unknown_and_not_sent_again() {
     assert_eq!(other.command(command("GET k")).await.unwrap(), Value::Nil);
 }
 
-async fn info(link: &Link, line: &str) -> bool {
+async fn info(link: &RedisLink, line: &str) -> bool {
     match link.command(command("INFO clients")).await.unwrap() {
         Value::VerbatimString { text, .. } => text.contains(line),
         Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).contains(line),
@@ -289,7 +289,7 @@ async fn a_tight_acl_is_enough() {
     let rule = rule.replacen("user", "ACL SETUSER", 1);
     admin.command(command(&rule)).await.unwrap();
     let link = open(&format!("redis://tight:pw@127.0.0.1:{}", server.port)).await.unwrap();
-    let call = Call::new(&ECHO, vec![b"lk:k".to_vec()], vec![b"fine".to_vec()]);
+    let call = ScriptCall::new(&ECHO, vec![b"lk:k".to_vec()], vec![b"fine".to_vec()]);
     assert_eq!(text(&link.call(call).await.unwrap().value), "fine");
     link.subscribe(b"lk:c").await.unwrap();
     assert_eq!(link.subscribe(b"other").await.unwrap_err().kind(), ErrorKind::Denied);

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use redis::Value;
 use tokio::task::JoinSet;
 
-use super::super::address::{Address, Topology};
-use super::super::settings::Settings;
+use super::super::address::{RedisAddress, Topology};
+use super::super::settings::RedisSettings;
 use super::fault;
-use super::line::Probe;
+use super::line::{Probe, ServerLine, Tell};
 use super::wire::{ConnectionTerms, Ear, Wire};
 use crate::clock::Clock;
 use crate::engines::kit::tls;
@@ -19,19 +19,19 @@ use crate::home::Handle;
 /// How to find the primary, again and again.
 #[derive(Clone)]
 pub(super) enum Way {
-    Fixed(Address),
+    Fixed(RedisAddress),
     /// The one that says that it is the primary.
-    Listed(Vec<Address>),
+    Listed(Vec<RedisAddress>),
     /// The one that most sentinels name, if it agrees.
     Sentinels {
-        sentinels: Vec<Address>,
+        sentinels: Vec<RedisAddress>,
         service: String,
         terms: Arc<ConnectionTerms>,
     },
 }
 
 impl Way {
-    pub(super) fn new(place: &Topology, settings: &Settings, terms: &ConnectionTerms) -> Self {
+    pub(super) fn new(place: &Topology, settings: &RedisSettings, terms: &ConnectionTerms) -> Self {
         match place {
             Topology::One(address) => Self::Fixed(address.clone()),
             Topology::Listed(all) | Topology::Cluster(all) => Self::Listed(all.clone()),
@@ -57,6 +57,16 @@ impl Way {
         }
     }
 
+    /// A line for commands.
+    pub(super) fn command_line(self, terms: &Arc<ConnectionTerms>, tell: Tell) -> ServerLine {
+        let (probe, with) = (self.probe(), Arc::clone(terms));
+        let dial = move || {
+            let (way, terms) = (self.clone(), Arc::clone(&with));
+            Box::pin(async move { way.dial(&terms, None).await }) as _
+        };
+        ServerLine::start(Arc::clone(terms), probe, Box::new(dial), tell)
+    }
+
     /// A connection to the primary.
     pub(super) async fn dial(&self, terms: &ConnectionTerms, ear: Option<Ear>) -> Result<Wire> {
         match self {
@@ -71,7 +81,7 @@ impl Way {
 }
 
 /// What all connections of a deployment have in common.
-pub(super) fn terms(settings: &Settings, clock: Clock) -> Result<ConnectionTerms> {
+pub(super) fn terms(settings: &RedisSettings, clock: Clock) -> Result<ConnectionTerms> {
     Ok(ConnectionTerms {
         login: settings.login.clone(),
         database: settings.database,
@@ -99,7 +109,7 @@ fn is_primary(role: &Value) -> bool {
 /// A connection to a server that is the primary. One that sentinels have named
 /// need not say so itself, if an ACL forbids the question.
 async fn primary(
-    address: Address,
+    address: RedisAddress,
     terms: ConnectionTerms,
     ear: Option<Ear>,
     named: bool,
@@ -121,7 +131,11 @@ async fn primary(
 }
 
 /// Asks all at once, so that a dead one holds up nobody.
-async fn first_primary(all: &[Address], terms: &ConnectionTerms, ear: Option<Ear>) -> Result<Wire> {
+async fn first_primary(
+    all: &[RedisAddress],
+    terms: &ConnectionTerms,
+    ear: Option<Ear>,
+) -> Result<Wire> {
     let mut asked = JoinSet::new();
     for address in all {
         let primary = primary(address.clone(), terms.clone(), ear.clone(), false);
@@ -144,13 +158,17 @@ fn worse(one: Error, other: Error) -> Error {
 
 /// Where most sentinels see the primary. One that was cut off from the others
 /// may still name the old one.
-async fn ask_sentinels(all: &[Address], service: &str, terms: &ConnectionTerms) -> Result<Address> {
+async fn ask_sentinels(
+    all: &[RedisAddress],
+    service: &str,
+    terms: &ConnectionTerms,
+) -> Result<RedisAddress> {
     let mut asked = JoinSet::new();
     for sentinel in all {
         let asking = ask_sentinel(sentinel.clone(), service.to_owned(), terms.clone());
         Handle::current().spawn_in(&mut asked, asking);
     }
-    let mut votes: BTreeMap<Address, usize> = BTreeMap::new();
+    let mut votes: BTreeMap<RedisAddress, usize> = BTreeMap::new();
     let mut worst = fault::away("no sentinel answered");
     while let Some(answer) = asked.join_next().await {
         match answer.map_err(|cause| fault::away("a task ended").caused_by(cause)).flatten() {
@@ -170,10 +188,10 @@ async fn ask_sentinels(all: &[Address], service: &str, terms: &ConnectionTerms) 
 }
 
 async fn ask_sentinel(
-    sentinel: Address,
+    sentinel: RedisAddress,
     service: String,
     terms: ConnectionTerms,
-) -> Result<Address> {
+) -> Result<RedisAddress> {
     let wire = Wire::open(&sentinel, &terms, None).await?;
     let command = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&service).to_owned();
     let answer = wire.ask(command).await?;
@@ -184,5 +202,5 @@ async fn ask_sentinel(
     let (host, port) = redis::from_redis_value::<Option<(String, u16)>>(answer)
         .map_err(|cause| fault::unreachable(&cause.into()))?
         .ok_or_else(unknown)?;
-    Address::told_parts(&host, port, &sentinel).ok_or_else(unknown)
+    RedisAddress::told_parts(&host, port, &sentinel).ok_or_else(unknown)
 }

@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
 
-use super::super::address::{Address, Login};
+use super::super::address::{Login, RedisAddress};
 use super::fault;
 use crate::clock::Clock;
 use crate::engines::kit::timeout::timeout;
@@ -40,10 +40,10 @@ pub(super) struct ConnectionTerms {
 
 /// A connection that stands, or stood. Once gone it stays gone.
 #[derive(Clone)]
-pub(super) struct Wire(Arc<Inner>);
+pub(super) struct Wire(Arc<WireShared>);
 
-struct Inner {
-    address: Address,
+struct WireShared {
+    address: RedisAddress,
     connection: MultiplexedConnection,
     driver: AbortHandle,
     /// Closed when the driver has ended.
@@ -55,7 +55,7 @@ struct Inner {
 impl Wire {
     /// Connects and introduces us.
     pub(super) async fn open(
-        address: &Address,
+        address: &RedisAddress,
         terms: &ConnectionTerms,
         ear: Option<Ear>,
     ) -> Result<Self> {
@@ -65,7 +65,7 @@ impl Wire {
         made.map_err(|cause| fault::unreachable(&cause).with("server", address))
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(super) fn address(&self) -> &RedisAddress {
         &self.0.address
     }
 
@@ -126,26 +126,27 @@ impl Wire {
     }
 }
 
-impl Drop for Inner {
+impl Drop for WireShared {
     fn drop(&mut self) {
         self.driver.abort();
     }
 }
 
 async fn connect(
-    address: &Address,
+    address: &RedisAddress,
     terms: &ConnectionTerms,
     ear: Option<Ear>,
 ) -> redis::RedisResult<Wire> {
     match (address, &terms.tls) {
-        (Address::Unix(path), _) => {
+        (RedisAddress::Unix(path), _) => {
             introduce(UnixStream::connect(path).await?, address, terms, ear).await
         }
-        (Address::Tcp { host, port }, None) => {
-            introduce(tcp(host, *port).await?, address, terms, ear).await
+        (RedisAddress::Tcp(server), None) => {
+            introduce(tcp(&server.host, server.port).await?, address, terms, ear).await
         }
-        (Address::Tcp { host, port }, Some(config)) => {
-            let stream = tls::wrap(Arc::clone(config), host, tcp(host, *port).await?).await?;
+        (RedisAddress::Tcp(server), Some(config)) => {
+            let stream = tcp(&server.host, server.port).await?;
+            let stream = tls::wrap(Arc::clone(config), &server.host, stream).await?;
             introduce(stream, address, terms, ear).await
         }
     }
@@ -160,7 +161,7 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
 
 async fn introduce<S>(
     stream: S,
-    address: &Address,
+    address: &RedisAddress,
     terms: &ConnectionTerms,
     ear: Option<Ear>,
 ) -> redis::RedisResult<Wire>
@@ -175,7 +176,7 @@ where
         driver.await;
         drop(living);
     });
-    let wire = Wire(Arc::new(Inner {
+    let wire = Wire(Arc::new(WireShared {
         address: address.clone(),
         connection,
         driver: driver.abort_handle(),

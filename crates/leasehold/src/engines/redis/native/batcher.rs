@@ -12,12 +12,12 @@ use redis::{Cmd, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 
-use super::keys::{Key, Shard};
+use super::keys::{KeyParts, Shard};
 use super::pack::garbled;
 use super::verb::{ScriptAnswer, TimedAnswer, closed};
-use crate::engines::redis::address::Address;
-use crate::engines::redis::link::{self, Link, Reply, Request};
-use crate::engines::redis::script::{Call, Script};
+use crate::engines::redis::address::RedisAddress;
+use crate::engines::redis::link::{self, RedisLink, RedisReply, RedisRequest};
+use crate::engines::redis::script::{Script, ScriptCall};
 use crate::error::Result;
 use crate::home::Handle;
 use crate::mutant::{self, Mutant};
@@ -105,7 +105,7 @@ pub(super) enum Batcher {
 pub(super) struct BatchQueues {
     sender: BatchSender,
     home: Handle,
-    open: Mutex<BTreeMap<Option<Address>, UnboundedSender<Op>>>,
+    open: Mutex<BTreeMap<Option<RedisAddress>, UnboundedSender<Op>>>,
 }
 
 impl BatchQueues {
@@ -143,7 +143,7 @@ pub(super) type Orphans = Vec<u8>;
 
 impl Batcher {
     /// Starts on the runtime it is called on, and ends with its last handle.
-    pub(super) fn start(link: Link, orphans: UnboundedSender<Orphans>) -> Self {
+    pub(super) fn start(link: RedisLink, orphans: UnboundedSender<Orphans>) -> Self {
         let (home, spread) = (Handle::current(), link.is_cluster());
         let sender = BatchSender { link, orphans };
         if spread {
@@ -176,7 +176,7 @@ impl Batcher {
 /// What takes the calls there and brings the answers back.
 #[derive(Clone, Debug)]
 struct BatchSender {
-    link: Link,
+    link: RedisLink,
     orphans: UnboundedSender<Orphans>,
 }
 
@@ -214,7 +214,7 @@ impl BatchSender {
         }
     }
 
-    fn hand_out(&self, batch: Vec<Op>, reply: Result<Reply>) {
+    fn hand_out(&self, batch: Vec<Op>, reply: Result<RedisReply>) {
         let answers = reply.and_then(|reply| {
             let known = (reply.sent_at, reply.acknowledged);
             Ok((known, answers(reply.value, batch[0].script, batch.len())?))
@@ -255,14 +255,14 @@ fn bags(mut ops: Vec<Op>) -> Vec<Vec<Op>> {
     bags
 }
 
-fn request(batch: &[Op]) -> Request {
+fn request(batch: &[Op]) -> RedisRequest {
     let shard = &batch[0].shard;
     let (publish, changes) = (publish(shard).into(), shard.changes());
     match batch[0].script {
         ScriptChoice::Reading => {
             let mut read = redis::cmd("MGET");
             batch.iter().for_each(|op| op.keys.write(shard, &mut read));
-            Request::Command(read)
+            RedisRequest::Command(read)
         }
         ScriptChoice::Leases => {
             let args = [publish, shard.prefix().to_string().into_bytes(), changes];
@@ -276,9 +276,14 @@ fn request(batch: &[Op]) -> Request {
 }
 
 /// A call with its own keys and arguments, and those of all verbs.
-fn call(script: &'static Script, batch: &[Op], keys: &[Key<'_>], args: &[Vec<u8>]) -> Request {
+fn call(
+    script: &'static Script,
+    batch: &[Op],
+    keys: &[KeyParts<'_>],
+    args: &[Vec<u8>],
+) -> RedisRequest {
     let count = keys.len() + batch.iter().map(|op| op.keys.count()).sum::<usize>();
-    Request::Call(Call::written(script, count, |call| {
+    RedisRequest::Call(ScriptCall::written(script, count, |call| {
         call.arg(keys);
         batch.iter().for_each(|op| op.keys.write(&batch[0].shard, call));
         call.arg(args);
@@ -307,7 +312,7 @@ fn answers(
 }
 
 /// Whether one of its verbs has failed.
-fn has_failure(reply: &Reply) -> bool {
+fn has_failure(reply: &RedisReply) -> bool {
     let Value::Array(values) = &reply.value else { return false };
     values.iter().any(|it| matches!(it, Value::BulkString(bytes) if bytes.starts_with(b"!")))
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{Clock, Moment};
-use crate::engines::redis::link::Link;
+use crate::engines::redis::link::RedisLink;
 use crate::error::Result;
 
 /// How many there may be before those that nobody uses are let go: one client
@@ -17,13 +17,13 @@ const IDLE: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(super) struct Channels {
-    link: Link,
+    link: RedisLink,
     clock: Clock,
-    all: Mutex<HashMap<Vec<u8>, Channel>>,
+    all: Mutex<HashMap<Vec<u8>, PushChannel>>,
 }
 
 #[derive(Debug, Default)]
-struct Channel {
+struct PushChannel {
     /// Whether the server knows of us.
     heard: bool,
     /// Held while the server is being told: of two who come at once the second
@@ -36,7 +36,7 @@ struct Channel {
 }
 
 impl Channels {
-    pub(super) fn new(link: Link, clock: Clock) -> Self {
+    pub(super) fn new(link: RedisLink, clock: Clock) -> Self {
         Self { link, clock, all: Mutex::default() }
     }
 
@@ -111,7 +111,7 @@ impl Channels {
         }
         // Two have the turn if nobody waits for it: the table and we.
         let mut all = self.all();
-        let last = |it: &Channel| it.is_idle(now) && Arc::strong_count(&it.turn) == 2;
+        let last = |it: &PushChannel| it.is_idle(now) && Arc::strong_count(&it.turn) == 2;
         if all.get(channel).is_some_and(last) {
             all.remove(channel);
         }
@@ -121,12 +121,12 @@ impl Channels {
         Arc::clone(&self.all().entry(channel.to_vec()).or_default().turn)
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Channel>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<Vec<u8>, PushChannel>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Channel {
+impl PushChannel {
     fn is_idle(&self, now: Moment) -> bool {
         self.users == 0 && self.used.is_none_or(|used| now.since(used) >= IDLE)
     }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_channel_is_let_go_when_nobody_needs_it() {
-        let (now, mut channel) = (Moment::default().after(2 * IDLE), Channel::default());
+        let (now, mut channel) = (Moment::default().after(2 * IDLE), PushChannel::default());
         assert!(channel.is_idle(now));
         channel.used = Some(Moment::default().after(IDLE));
         assert!(channel.is_idle(now));

@@ -85,22 +85,22 @@ impl Shard {
         self.spread
     }
 
-    fn key<'a>(&'a self, kind: &'a str, name: &'a str) -> Key<'a> {
-        Key([&self.prefix, kind, name])
+    fn key<'a>(&'a self, kind: &'a str, name: &'a str) -> KeyParts<'a> {
+        KeyParts([&self.prefix, kind, name])
     }
 
     /// The last fence or version.
-    pub(super) fn counter(&self) -> Key<'_> {
+    pub(super) fn counter(&self) -> KeyParts<'_> {
         self.key("fence", "")
     }
 
     /// The names in use.
-    pub(super) fn index(&self) -> Key<'_> {
+    pub(super) fn index(&self) -> KeyParts<'_> {
         self.key("index", "")
     }
 
     /// The summary of a name.
-    pub(super) fn summary<'a>(&'a self, name: &'a str) -> Key<'a> {
+    pub(super) fn summary<'a>(&'a self, name: &'a str) -> KeyParts<'a> {
         self.key("name:", name)
     }
 
@@ -110,22 +110,22 @@ impl Shard {
     }
 
     /// The queue, the readers and the permits of a name.
-    pub(super) fn details<'a>(&'a self, name: &'a str) -> Key<'a> {
+    pub(super) fn details<'a>(&'a self, name: &'a str) -> KeyParts<'a> {
         self.key("more:", name)
     }
 
     /// A record.
-    pub(super) fn record<'a>(&'a self, name: &'a str) -> Key<'a> {
+    pub(super) fn record<'a>(&'a self, name: &'a str) -> KeyParts<'a> {
         self.key("record:", name)
     }
 
     /// The names of all records.
-    pub(super) fn records(&self) -> Key<'_> {
+    pub(super) fn records(&self) -> KeyParts<'_> {
         self.key("records", "")
     }
 
     /// Which records end by themselves, and when.
-    pub(super) fn lapses(&self) -> Key<'_> {
+    pub(super) fn lapses(&self) -> KeyParts<'_> {
         self.key("lapses", "")
     }
 
@@ -142,15 +142,15 @@ impl Shard {
 
 /// A key in its parts: put together where it is sent, and nowhere else.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key<'a>([&'a str; 3]);
+pub(super) struct KeyParts<'a>([&'a str; 3]);
 
-impl Key<'_> {
+impl KeyParts<'_> {
     pub(super) fn to_vec(self) -> Vec<u8> {
         self.0.concat().into_bytes()
     }
 }
 
-impl ToRedisArgs for Key<'_> {
+impl ToRedisArgs for KeyParts<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let mut word = out.writer_for_next_arg();
         for part in self.0 {
@@ -160,7 +160,7 @@ impl ToRedisArgs for Key<'_> {
     }
 }
 
-impl ToSingleRedisArg for Key<'_> {}
+impl ToSingleRedisArg for KeyParts<'_> {}
 
 /// FNV-1a: even, and the same in every client for ever.
 fn bucket(name: &str) -> u8 {

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::Inner;
+use super::client::NativeClient;
 use super::keys::Shard;
 use super::pack::garbled;
 use super::verb;
@@ -10,7 +10,11 @@ use crate::engine::{Listing, Page, Selector, Status};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
-pub(super) async fn inspect(engine: &Inner, selector: Selector, page: Page) -> Result<Listing> {
+pub(super) async fn inspect(
+    engine: &NativeClient,
+    selector: Selector,
+    page: Page,
+) -> Result<Listing> {
     match selector {
         Selector::Name(name) => {
             let behind = page.after.is_some_and(|after| name <= after);
@@ -26,7 +30,7 @@ pub(super) async fn inspect(engine: &Inner, selector: Selector, page: Page) -> R
 
 /// Looks at each name. One that is in the index but has nothing to show leaves
 /// the index by being looked at.
-async fn statuses(engine: &Inner, names: Vec<Name>) -> Result<Vec<Status>> {
+async fn statuses(engine: &NativeClient, names: Vec<Name>) -> Result<Vec<Status>> {
     let asked: Vec<_> = names.iter().map(|name| engine.ask(name, verb::look())).collect();
     let mut statuses = Vec::with_capacity(asked.len());
     for (name, asked) in names.into_iter().zip(asked) {
@@ -40,7 +44,7 @@ async fn statuses(engine: &Inner, names: Vec<Name>) -> Result<Vec<Status>> {
 
 /// One page of the names that begin with `prefix`, and whether more follow.
 async fn names(
-    engine: &Inner,
+    engine: &NativeClient,
     space: &Namespace,
     prefix: &str,
     page: &Page,

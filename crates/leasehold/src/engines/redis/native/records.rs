@@ -7,13 +7,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Native;
 use super::batcher::{OpKeys, ScriptChoice};
+use super::client::NativeClient;
+use super::keys::Shard;
 use super::look::texts;
 use super::pack::garbled;
 use super::stored_record::{self, RecordAnswer, StoredRecord};
 use super::verb::{self, ScriptAnswer, TimedAnswer, millis};
-use super::watching::Watching;
-use super::{Inner, Native, Shard};
+use super::watching::NativeWatch;
 use crate::claim::{Ending, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::state;
@@ -28,7 +30,7 @@ const UNTOLD: Duration = Duration::from_secs(60);
 /// How many names of an index are looked at in one go.
 const STRIDE: usize = 100;
 
-impl Inner {
+impl NativeClient {
     async fn file(&self, name: &Name, verb: Vec<u8>) -> Result<RecordAnswer> {
         let keys = OpKeys::of_record(name);
         let answered =
@@ -253,29 +255,29 @@ fn too_busy(name: &Name) -> Error {
 
 impl RecordStore for Native {
     fn load(&self, name: Name) -> BoxFuture<Result<Option<RawRecord>>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.record(&name).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.record(&name).await })
     }
 
     fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.store(store).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.store(store).await })
     }
 
     fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.add(name, amount).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.add(name, amount).await })
     }
 
     fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.list(scope, page).await })
+        let client = Arc::clone(&self.0);
+        Box::pin(async move { client.list(scope, page).await })
     }
 
     fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
-        let inner = Arc::clone(&self.0);
+        let client = Arc::clone(&self.0);
         Box::pin(async move {
-            let watching = Watching::start(inner, scope).await?;
+            let watching = NativeWatch::start(client, scope).await?;
             Ok(Box::new(watching) as Box<dyn RecordEvents>)
         })
     }

@@ -15,7 +15,7 @@ use crate::claim::{
 use crate::clock::Moment;
 use crate::engine::state::{Answer, FollowUp, State, Verb, step};
 use crate::engine::{Eviction, RecordEvent, Target};
-use crate::engines::redis::server::Server;
+use crate::engines::redis::server::RedisTestServer;
 use crate::error::{Effect, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
@@ -56,7 +56,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(server: &Server, round: u64) -> Self {
+    fn new(server: &RedisTestServer, round: u64) -> Self {
         let name = Name::new(&Namespace::default(), format!("name/{round}")).unwrap();
         let mut redis = server.connection();
         let _: () = redis::cmd("FLUSHALL").query(&mut redis).unwrap();
@@ -398,7 +398,7 @@ const PERMITS: [Mode; 3] = [
 
 #[test]
 fn the_script_takes_the_same_steps_as_the_core() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let kinds: [&[Mode]; 4] = [
         &[Mode::Exclusive],
         &[Mode::Read, Mode::Write, Mode::Read],
@@ -417,7 +417,7 @@ fn the_script_takes_the_same_steps_as_the_core() {
 
 #[test]
 fn nothing_is_left_of_a_lease_that_was_released() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     let mut random = fastrand::Rng::with_seed(7);
     for mode in [Mode::Exclusive, Mode::Read, PERMITS[1]] {
@@ -442,7 +442,7 @@ fn exclusive(pair: &Pair, id: u128) -> Vec<u8> {
 
 #[test]
 fn a_name_may_change_hands_within_one_call() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     let release = |id| verb::release(LeaseId::from_bits(id), &Ending::new());
     let verbs = [exclusive(&pair, 1), release(1), exclusive(&pair, 2), release(2), release(1)];
@@ -459,7 +459,7 @@ fn a_name_may_change_hands_within_one_call() {
 
 #[test]
 fn a_key_of_someone_else_is_not_overwritten() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     let (key, more) = (pair.shard.summary(pair.name.as_str()), pair.shard.details("x"));
     let _: () = pair.redis.rpush(key, "theirs").unwrap();
@@ -477,7 +477,7 @@ fn a_key_of_someone_else_is_not_overwritten() {
 
 #[test]
 fn a_verb_that_fails_leaves_the_others_of_its_call_alone() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     let _: () = pair.redis.set(pair.shard.counter(), 2 * START * 1000).unwrap();
     let names = ["a", "odd", "b"].map(|text| Name::new(&Namespace::default(), text).unwrap());
@@ -495,7 +495,7 @@ fn a_verb_that_fails_leaves_the_others_of_its_call_alone() {
 
 #[test]
 fn a_name_can_be_released_beside_a_claim_that_there_is_no_memory_for() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     pair.ask_script(exclusive(&pair, 1), Vec::new());
     let limit = |bytes| redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(bytes).to_owned();
@@ -518,7 +518,7 @@ fn a_name_can_be_released_beside_a_claim_that_there_is_no_memory_for() {
 
 #[test]
 fn a_record_that_is_bound_again_is_noted_once() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     let (id, record) = (LeaseId::from_bits(1), pair.name.clone());
     pair.ask_script(exclusive(&pair, 1), Vec::new());
@@ -539,7 +539,7 @@ fn a_span_that_no_server_can_count_with_is_a_hundred_years() {
 /// find its own.
 #[test]
 fn the_verbs_of_one_call_do_not_get_in_each_others_way() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     let names: Vec<Name> = ["a", "b", "c", "d", "e"]
         .map(|text| Name::new(&Namespace::default(), text).unwrap())
@@ -608,7 +608,7 @@ fn ticket(pair: &Pair, id: u128) -> Ticket {
 /// the work again.
 #[test]
 fn a_claim_finds_what_a_release_of_the_same_call_has_stored() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     let with_record = |verb| (pair.name.clone(), vec![pair.record_key()], verb);
     let first = vec![with_record(record_or_lease(&pair, 1))];
@@ -621,7 +621,7 @@ fn a_claim_finds_what_a_release_of_the_same_call_has_stored() {
 
 #[test]
 fn a_claim_that_a_record_would_do_for_is_listed_once_it_is_renewed() {
-    let server = Server::start();
+    let server = RedisTestServer::start();
     let mut pair = Pair::new(&server, 0);
     let ticket = ticket(&pair, 1);
     let renewal = verb::renew(&Refresh::new(ticket, Duration::from_secs(30)), Duration::MAX);

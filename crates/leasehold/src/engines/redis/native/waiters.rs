@@ -10,19 +10,19 @@ use crate::mutant::{self, Mutant};
 
 /// The waiters of one client, by lease id.
 #[derive(Debug, Default)]
-pub(super) struct Waiters(Mutex<BTreeMap<LeaseId, Waiter>>);
+pub(super) struct Waiters(Mutex<BTreeMap<LeaseId, NativeWaiter>>);
 
 /// A grant may come before its waiter has been told that it waits, and before
 /// it listens: it is kept until the lease id is done with.
 #[derive(Debug, Default)]
-struct Waiter {
+struct NativeWaiter {
     rings: Arc<Notify>,
     grant: Option<(u64, Predecessor)>,
     /// What was granted up to this fence was granted to an earlier place.
     floor: u64,
 }
 
-impl Waiter {
+impl NativeWaiter {
     /// Whether this may be granted to the place that the waiter has now.
     fn may_have(&self, fence: u64) -> bool {
         fence > self.floor || mutant::lives(Mutant::StaleHandOver)
@@ -73,7 +73,7 @@ impl Waiters {
         self.all().values().for_each(|waiter| waiter.rings.notify_one());
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Waiter>> {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<LeaseId, NativeWaiter>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

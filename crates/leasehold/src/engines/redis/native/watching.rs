@@ -1,94 +1,32 @@
-//! Who watches records, and what they have not seen yet.
+//! One who watches records, from its first look on.
 
-use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::client::NativeClient;
+use super::keys::Shard;
 use super::look::texts;
 use super::stored_record;
-use super::{Inner, Shard};
 use crate::clock::{Moment, wall_micros};
 use crate::engine::{RecordEvent, RecordEvents, Scope};
 use crate::engines::kit::watch_queue::WatchQueue;
-use crate::engines::redis::link::Request;
+use crate::engines::redis::link::RedisRequest;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
 /// How often a watcher looks for what ends by itself: nothing tells it.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The watchers of one client.
-#[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<Crowd>);
-
-#[derive(Debug, Default)]
-struct Crowd {
-    queues: Vec<(Scope, Arc<WatchQueue>)>,
-    /// Whose changes a channel tells.
-    channels: HashMap<Vec<u8>, Namespace>,
-}
-
-impl Watchers {
-    fn crowd(&self) -> MutexGuard<'_, Crowd> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes a message, if it is of a channel that tells changes.
-    pub(super) fn hear(&self, channel: &[u8], payload: &[u8]) -> bool {
-        let crowd = self.crowd();
-        let Some(space) = crowd.channels.get(channel) else { return false };
-        // What is no change is nobody's: anyone may publish.
-        if let Ok(event) = stored_record::event(space, payload) {
-            crowd.tell(&event);
-        }
-        true
-    }
-
-    /// Something may have been missed.
-    pub(super) fn resync(&self) {
-        self.crowd().queues.iter().for_each(|(_, queue)| queue.push(RecordEvent::Resync));
-    }
-
-    pub(super) fn close(&self) {
-        self.crowd().queues.drain(..).for_each(|(_, queue)| queue.close());
-    }
-
-    fn add(&self, scope: Scope, channels: Vec<Vec<u8>>) -> Arc<WatchQueue> {
-        let queue = Arc::new(WatchQueue::default());
-        let mut crowd = self.crowd();
-        let space = scope.namespace().clone();
-        crowd.channels.extend(channels.into_iter().map(|channel| (channel, space.clone())));
-        crowd.queues.push((scope, Arc::clone(&queue)));
-        queue
-    }
-
-    fn remove(&self, queue: &Arc<WatchQueue>, space: &Namespace) {
-        let mut crowd = self.crowd();
-        crowd.queues.retain(|(_, other)| !Arc::ptr_eq(other, queue));
-        if crowd.queues.iter().all(|(scope, _)| scope.namespace() != space) {
-            crowd.channels.retain(|_, other| other != space);
-        }
-    }
-}
-
-impl Crowd {
-    fn tell(&self, event: &RecordEvent) {
-        let (RecordEvent::Stored(name, _) | RecordEvent::Deleted(name)) = event else { return };
-        let hearers = self.queues.iter().filter(|(scope, _)| scope.covers(name));
-        hearers.for_each(|(_, queue)| queue.push(event.clone()));
-    }
-}
-
 /// The channels that one watcher needs, until it goes.
 #[derive(Debug)]
 struct Subscription {
-    engine: Arc<Inner>,
+    engine: Arc<NativeClient>,
     channels: Vec<Vec<u8>>,
 }
 
 impl Subscription {
-    async fn on(engine: &Arc<Inner>, channels: &[Vec<u8>]) -> Result<Self> {
+    async fn on(engine: &Arc<NativeClient>, channels: &[Vec<u8>]) -> Result<Self> {
         let mut stay = Self { engine: Arc::clone(engine), channels: Vec::new() };
         for channel in channels {
             engine.channels.stay(channel).await?;
@@ -111,8 +49,8 @@ impl Drop for Subscription {
 
 /// One watcher.
 #[derive(Debug)]
-pub(super) struct Watching {
-    engine: Arc<Inner>,
+pub(super) struct NativeWatch {
+    engine: Arc<NativeClient>,
     _stay: Subscription,
     queue: Arc<WatchQueue>,
     shards: Vec<Shard>,
@@ -120,8 +58,8 @@ pub(super) struct Watching {
     look_at: Moment,
 }
 
-impl Watching {
-    pub(super) async fn start(engine: Arc<Inner>, scope: Scope) -> Result<Self> {
+impl NativeWatch {
+    pub(super) async fn start(engine: Arc<NativeClient>, scope: Scope) -> Result<Self> {
         let space = scope.namespace().clone();
         let shards = engine.key_space.shards(&space);
         let channels: Vec<_> = shards.iter().map(Shard::changes).collect();
@@ -153,10 +91,10 @@ impl Watching {
 
 /// Ends what is due; those who watch are told by the script that ends it. A
 /// server that is away keeps nobody from looking at the others.
-async fn look(engine: &Inner, shards: &[Shard], space: &Namespace) -> Result<()> {
+async fn look(engine: &NativeClient, shards: &[Shard], space: &Namespace) -> Result<()> {
     // Only a hint: what is due is decided by the server.
     let due = |shard: &Shard| stored_record::due(shard.lapses().to_vec(), wall_micros() / 1000);
-    let asked = shards.iter().map(|shard| Request::Command(due(shard))).collect();
+    let asked = shards.iter().map(|shard| RedisRequest::Command(due(shard))).collect();
     let mut outcome = Ok(());
     for reply in engine.link.asks(asked).await {
         outcome = match reply {
@@ -167,20 +105,20 @@ async fn look(engine: &Inner, shards: &[Shard], space: &Namespace) -> Result<()>
     outcome
 }
 
-async fn end_all(engine: &Inner, space: &Namespace, due: redis::Value) -> Result<()> {
+async fn end_all(engine: &NativeClient, space: &Namespace, due: redis::Value) -> Result<()> {
     for text in texts(due)? {
         engine.end_if_due(&Name::new(space, text)?).await?;
     }
     Ok(())
 }
 
-impl RecordEvents for Watching {
+impl RecordEvents for NativeWatch {
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
         Box::pin(self.wait())
     }
 }
 
-impl Drop for Watching {
+impl Drop for NativeWatch {
     fn drop(&mut self) {
         self.engine.watchers.remove(&self.queue, &self.space);
     }

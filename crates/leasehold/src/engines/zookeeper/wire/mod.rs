@@ -1,11 +1,11 @@
 //! The bytes of ZooKeeper's protocol. Knows no connection and no lock.
 
 mod jute;
+mod numbers;
 mod reply;
 mod request;
 
 pub(super) use jute::JuteReader;
-pub(super) use reply::{
-    Body, Code, Greeting, Head, PING_XID, RequestKind, Stat, WatchNotice, What,
-};
-pub(super) use request::{Acl, Hello, Node, Request, digest};
+pub(super) use numbers::PING_XID;
+pub(super) use reply::{Body, Code, Greeting, Head, RequestKind, Stat, WatchNotice, What};
+pub(super) use request::{Acl, CreateMode, Hello, ZkRequest, digest};

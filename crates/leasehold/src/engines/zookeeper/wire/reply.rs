@@ -1,14 +1,9 @@
 //! What a server answers.
 
 use super::jute::{JuteReader, garbled};
-use super::request::{Request, op};
+use super::numbers::{AUTH_XID, NOTICE_XID, PING_XID, op};
+use super::request::ZkRequest;
 use crate::error::Result;
-
-/// Numbers in place of a request's own: what nobody asked for, and what has no
-/// number.
-const NOTICE: i32 = -1;
-const PING: i32 = -2;
-pub(super) const AUTH: i32 = -4;
 
 /// Why a server refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +87,8 @@ impl Body {
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct RequestKind(i32);
 
-impl From<&Request> for RequestKind {
-    fn from(request: &Request) -> Self {
+impl From<&ZkRequest> for RequestKind {
+    fn from(request: &ZkRequest) -> Self {
         Self(request.op())
     }
 }
@@ -127,15 +122,15 @@ impl Head {
     }
 
     pub(in super::super) const fn is_notice(&self) -> bool {
-        self.xid == NOTICE
+        self.xid == NOTICE_XID
     }
 
     pub(in super::super) const fn is_ping(&self) -> bool {
-        self.xid == PING
+        self.xid == PING_XID
     }
 
     pub(in super::super) const fn is_auth(&self) -> bool {
-        self.xid == AUTH
+        self.xid == AUTH_XID
     }
 }
 
@@ -187,9 +182,6 @@ impl Greeting {
     }
 }
 
-/// The number of a request that has none of its own.
-pub(in super::super) const PING_XID: i32 = PING;
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -205,7 +197,7 @@ mod tests {
             bytes.extend([code, code].map(i32::to_be_bytes).concat());
         }
         bytes.extend([255, 255, 255, 255, 1, 255, 255, 255, 255]);
-        let multi = RequestKind::from(&Request::Multi(Vec::new()));
+        let multi = RequestKind::from(&ZkRequest::Multi(Vec::new()));
         let steps = Body::read(&mut JuteReader::new(&bytes), multi).unwrap();
         let codes = [Code(0), Code::NO_NODE, Code::INCONSISTENT];
         assert_eq!(steps, Body::Steps(codes.map(Err).to_vec()));
@@ -214,7 +206,7 @@ mod tests {
     #[test]
     fn a_list_comes_back_in_its_order() {
         let bytes = [&[0, 0, 0, 2][..], &[0, 0, 0, 1, b'b'], &[0, 0, 0, 1, b'a']].concat();
-        let list = RequestKind::from(&Request::GetChildren { path: "/".into(), watch: false });
+        let list = RequestKind::from(&ZkRequest::GetChildren { path: "/".into(), watch: false });
         let found = Body::read(&mut JuteReader::new(&bytes), list).unwrap();
         assert_eq!(found, Body::Children(vec!["b".into(), "a".into()]));
     }

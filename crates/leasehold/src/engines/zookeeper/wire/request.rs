@@ -1,29 +1,11 @@
 //! What a server can be asked.
 
 use super::jute::JuteWriter;
-
-/// Numbers of the protocol.
-pub(super) mod op {
-    pub(crate) const CREATE: i32 = 1;
-    pub(crate) const DELETE: i32 = 2;
-    pub(crate) const EXISTS: i32 = 3;
-    pub(crate) const GET_DATA: i32 = 4;
-    pub(crate) const SET_DATA: i32 = 5;
-    pub(crate) const GET_CHILDREN: i32 = 8;
-    pub(crate) const SYNC: i32 = 9;
-    pub(crate) const PING: i32 = 11;
-    pub(crate) const CHECK: i32 = 13;
-    pub(crate) const MULTI: i32 = 14;
-    pub(crate) const CREATE2: i32 = 15;
-    pub(crate) const CREATE_CONTAINER: i32 = 19;
-    pub(crate) const AUTH: i32 = 100;
-    pub(crate) const ADD_WATCH: i32 = 106;
-    pub(crate) const CLOSE: i32 = -11;
-}
+use super::numbers::{AUTH_XID, op};
 
 /// What a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Node {
+pub(in super::super) enum CreateMode {
     /// Stays.
     Persistent,
     /// Ends with the session.
@@ -34,7 +16,7 @@ pub(in super::super) enum Node {
     Container,
 }
 
-impl Node {
+impl CreateMode {
     const fn flags(self) -> i32 {
         match self {
             Self::Persistent => 0,
@@ -66,11 +48,11 @@ impl Acl {
 
 /// A request. A version of -1 means any.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Request {
+pub(in super::super) enum ZkRequest {
     Create {
         path: String,
         data: Vec<u8>,
-        node: Node,
+        node: CreateMode,
         acl: Acl,
     },
     Delete {
@@ -109,7 +91,7 @@ pub(in super::super) enum Request {
     Close,
 }
 
-impl Request {
+impl ZkRequest {
     /// Changes nothing, and is answered like a change: once a majority has it.
     pub(in super::super) fn proof() -> Self {
         Self::Multi(vec![Self::Check { path: "/".into() }])
@@ -125,7 +107,7 @@ impl Request {
 
     pub(super) const fn op(&self) -> i32 {
         match self {
-            Self::Create { node: Node::Container, .. } => op::CREATE_CONTAINER,
+            Self::Create { node: CreateMode::Container, .. } => op::CREATE_CONTAINER,
             Self::Create { .. } => op::CREATE2,
             Self::Delete { .. } => op::DELETE,
             Self::SetData { .. } => op::SET_DATA,
@@ -179,7 +161,7 @@ impl Request {
     }
 }
 
-fn multi(pen: &mut JuteWriter, steps: &[Request]) {
+fn multi(pen: &mut JuteWriter, steps: &[ZkRequest]) {
     for step in steps {
         // Old servers give wrong numbers for what `create2` makes in here.
         let op = if step.op() == op::CREATE2 { op::CREATE } else { step.op() };
@@ -212,7 +194,7 @@ impl Hello {
 /// Says who we are: `user:password`.
 pub(in super::super) fn digest(login: &str) -> Vec<u8> {
     let mut pen = JuteWriter::new();
-    pen.int(super::reply::AUTH).int(op::AUTH).int(0).text("digest").text(login);
+    pen.int(AUTH_XID).int(op::AUTH).int(0).text("digest").text(login);
     pen.done()
 }
 
@@ -222,16 +204,16 @@ mod tests {
 
     #[test]
     fn a_frame_says_how_long_it_is_and_what_is_asked() {
-        let frame = Request::Exists { path: "/a".into() }.frame(7);
+        let frame = ZkRequest::Exists { path: "/a".into() }.frame(7);
         assert_eq!(frame, [0, 0, 0, 15, 0, 0, 0, 7, 0, 0, 0, 3, 0, 0, 0, 2, b'/', b'a', 0]);
     }
 
     #[test]
     fn a_step_that_makes_a_node_asks_for_no_more_than_its_path() {
         let (path, acl) = ("/a".to_owned(), Acl::Open);
-        let step = Request::Create { path, data: vec![], node: Node::Numbered, acl };
+        let step = ZkRequest::Create { path, data: vec![], node: CreateMode::Numbered, acl };
         assert_eq!(step.op(), op::CREATE2);
-        let frame = Request::Multi(vec![step]).frame(1);
+        let frame = ZkRequest::Multi(vec![step]).frame(1);
         assert_eq!(frame[12..16], op::CREATE.to_be_bytes());
         assert_eq!(frame[frame.len() - 9..], [255, 255, 255, 255, 1, 255, 255, 255, 255]);
     }

@@ -6,9 +6,9 @@ use crate::engines::redis::layout::LockKind;
 
 /// Those of one lock.
 #[derive(Debug)]
-pub(super) struct Keys(String);
+pub(super) struct RedissonKeys(String);
 
-impl Keys {
+impl RedissonKeys {
     pub(super) const fn of(name: String) -> Self {
         Self(name)
     }

@@ -10,7 +10,7 @@ mod keys;
 
 use std::sync::Arc;
 
-use self::keys::Keys;
+use self::keys::RedissonKeys;
 use crate::claim::{Mode, Ticket};
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -18,7 +18,7 @@ use crate::engine::profile::{Grants, Order, Profile, Reach, WakeUp};
 use crate::engines::redis::checkup::Checkup;
 use crate::engines::redis::compat::{Foreign, ForeignLayout, ForeignOptions, Scripts};
 use crate::engines::redis::layout::{LockKind, PubSub, RedissonOptions, plain};
-use crate::engines::redis::link::Link;
+use crate::engines::redis::link::RedisLink;
 use crate::engines::redis::script::Script;
 use crate::engines::redis::settings::WakeBy;
 use crate::engines::redis::waits::SPIN;
@@ -65,7 +65,7 @@ struct Redisson {
 }
 
 pub(in crate::engines::redis) async fn open(
-    link: Link,
+    link: RedisLink,
     options: RedissonOptions,
     checkup: Checkup,
     clock: Clock,
@@ -100,7 +100,7 @@ fn check(options: &RedissonOptions, cluster: bool) -> Result<()> {
 /// an order is promised they are not granted. Tokens of a fenced lock go back
 /// with the writes that a failover loses, and other kinds give none to Java, so
 /// fences are not promised.
-fn profile(link: &Link, options: &RedissonOptions) -> Profile {
+fn profile(link: &RedisLink, options: &RedissonOptions) -> Profile {
     let mut profile = Profile::new("redis", link.endpoint());
     profile.reach = Reach::Network;
     profile.limits.permits_max = PERMITS_MAX;
@@ -143,7 +143,7 @@ impl ForeignLayout for Redisson {
     }
 
     fn keys(&self, name: &Name, ticket: Option<&Ticket>) -> Vec<Vec<u8>> {
-        let keys = Keys::of(plain(name));
+        let keys = RedissonKeys::of(plain(name));
         match ticket {
             Some(ticket) => keys.of_ticket(ticket, self.options.kind),
             None => keys.of_any_kind(),
@@ -152,7 +152,7 @@ impl ForeignLayout for Redisson {
 
     fn channel(&self, ticket: &Ticket) -> Option<Vec<u8>> {
         let told = self.options.wake == WakeBy::Push;
-        told.then(|| Keys::of(plain(&ticket.name)).woken_by(ticket, self.options.kind))
+        told.then(|| RedissonKeys::of(plain(&ticket.name)).woken_by(ticket, self.options.kind))
     }
 
     /// A spin lock tells nobody; the other kinds do, whoever listens.

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind};
 
 /// Tokens of etcd end after some minutes of silence, or when roles change; then a
 /// new one is asked for.
-pub(super) struct Pass {
+pub(super) struct TokenSource {
     login: Option<EtcdLogin>,
     token: Mutex<Token>,
 }
@@ -28,7 +28,7 @@ enum Token {
     Needless,
 }
 
-impl Pass {
+impl TokenSource {
     pub(super) fn new(login: Option<EtcdLogin>) -> Self {
         Self { login, token: Mutex::default() }
     }
