@@ -112,7 +112,7 @@ fn clients(transaction: &Transaction<'_>) -> Vec<Finding> {
     let advice =
         "nothing has to be done: the dead are cleared away when their leases are asked for";
     let mut found = vec![Finding::new(Severity::Note, count, advice)];
-    if !transaction.clients.shows(transaction.mine.client) {
+    if !transaction.clients.shows(transaction.client) {
         found.push(Finding::new(
             Severity::Warning,
             "someone has removed the lock file of this process",

@@ -7,19 +7,20 @@
 //! meanwhile in one transaction.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::SqliteOptions;
-use super::clients::{ClientId, ClientRegistry};
-use super::command::{AnyCommand, ExecutorMessage};
+use super::command::{AnyCommand, Command, PendingCommand};
+use super::fault::closed;
 use super::notify::Inbox;
-use super::store::Store;
+use super::open::SqliteOptions;
+use super::store::{OpenedStore, Store};
 use crate::clock::Clock;
+use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The most verbs of one transaction: the first must not wait for ever.
@@ -39,13 +40,6 @@ struct Inner {
     /// So much work comes at once that sharing a commit is worth the way to the
     /// thread.
     crowded: AtomicBool,
-}
-
-/// What the engine gets to know of an opened store.
-#[derive(Debug)]
-pub(super) struct OpenedStore {
-    pub(super) clients: Arc<ClientRegistry>,
-    pub(super) client: ClientId,
 }
 
 impl Executor {
@@ -160,5 +154,72 @@ impl Executor {
 
     fn store(&self) -> MutexGuard<'_, Option<Store>> {
         self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What reaches the thread of the store.
+pub(super) enum ExecutorMessage {
+    AnyCommand(Box<dyn AnyCommand>),
+    /// Something to look after, although there is no work.
+    Care,
+    Close(oneshot::Sender<()>),
+    /// Ends at once and leaves everything as a killed process would.
+    #[cfg(test)]
+    Die(oneshot::Sender<()>),
+}
+
+/// The way to the store.
+#[derive(Clone, Debug)]
+pub(super) struct ExecutorHandle {
+    messages: mpsc::Sender<ExecutorMessage>,
+    executor: Executor,
+}
+
+impl ExecutorHandle {
+    pub(super) fn new(executor: Executor) -> (Self, mpsc::Receiver<ExecutorMessage>) {
+        let (messages, received) = mpsc::channel();
+        (Self { messages, executor }, received)
+    }
+
+    /// Does it, once the future is polled.
+    pub(super) fn ask<C: Command>(&self, command: C) -> BoxFuture<Result<C::Answer>> {
+        let handle = self.clone();
+        Box::pin(async move {
+            let (command, answer) = PendingCommand::new(command);
+            handle.hand_in(command)?;
+            // The thread answers every job it takes, unless it is torn down.
+            answer.await.unwrap_or_else(|_| Err(closed().unknown()))
+        })
+    }
+
+    /// Has it done, without anyone waiting for it, and after everything that
+    /// was asked before: whoever leaves must not overtake its own coming.
+    pub(super) fn tell<C: Command>(&self, command: C) {
+        let (command, _) = PendingCommand::new(command);
+        // If the store is closed there is nothing left to do.
+        let _ = self.messages.send(ExecutorMessage::AnyCommand(command));
+    }
+
+    fn hand_in(&self, work: Box<dyn AnyCommand>) -> Result<()> {
+        let post = match self.executor.serve(work) {
+            Ok(false) => return Ok(()),
+            Ok(true) => ExecutorMessage::Care,
+            Err(work) => ExecutorMessage::AnyCommand(work),
+        };
+        self.messages.send(post).map_err(|_| closed())
+    }
+
+    /// Posts a message that is answered when it is done.
+    pub(super) fn post(
+        &self,
+        post: impl FnOnce(oneshot::Sender<()>) -> ExecutorMessage,
+    ) -> BoxFuture<()> {
+        let (reply, done) = oneshot::channel();
+        let sent = self.messages.send(post(reply)).is_ok();
+        Box::pin(async move {
+            if sent {
+                let _ = done.await;
+            }
+        })
     }
 }

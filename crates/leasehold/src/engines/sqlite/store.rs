@@ -11,16 +11,15 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::SqliteOptions;
 use super::clients::{ClientId, ClientLock, ClientRegistry, Liveness};
 use super::command::AnyCommand;
-use super::executor::OpenedStore;
-use super::fault::{StoreFault, told};
+use super::fault::{StoreFault, error, told};
 use super::notify::{Inbox, Message, Notifier};
-use super::session::OwnSessions;
-use super::sweep::Swept;
-use super::transaction::{AfterCommit, Transaction, int};
-use super::{open, schema};
+use super::open::{self, SqliteOptions};
+use super::schema::{self, int};
+use super::sessions::{OwnSessions, SessionRow};
+use super::transaction::{AfterCommit, Transaction};
+use super::upkeep::Swept;
 use crate::clock::{Clock, Moment};
 use crate::engine::state::FollowUp;
 use crate::error::{Error, ErrorKind, Result};
@@ -43,7 +42,7 @@ pub(super) struct Store {
     client_lock: ClientLock,
     mine: OwnSessions,
     inbox: Inbox,
-    bell: Notifier,
+    notifier: Notifier,
     suspects: Vec<ClientId>,
     next_sweep: Option<Moment>,
     /// When the thread of the store wakes by itself.
@@ -54,6 +53,13 @@ pub(super) struct Store {
     seen_version: i64,
     /// Whether a commit waits for the disk.
     full: bool,
+}
+
+/// What the engine gets to know of an opened store.
+#[derive(Debug)]
+pub(super) struct OpenedStore {
+    pub(super) clients: Arc<ClientRegistry>,
+    pub(super) client: ClientId,
 }
 
 impl Store {
@@ -75,7 +81,7 @@ impl Store {
             seen_version: 0,
             full: false,
             suspects: Vec::new(),
-            bell: Notifier::default(),
+            notifier: Notifier::default(),
             options,
             clock,
             db,
@@ -303,7 +309,7 @@ impl Store {
         if client == self.client_lock.client {
             return self.inbox.take(message);
         }
-        if client != 0 && !self.bell.ring(&self.clients, client, &message) {
+        if client != 0 && !self.notifier.ring(&self.clients, client, &message) {
             // Nobody there: perhaps it died with the lease just handed to it.
             self.suspects.push(client);
         }
@@ -384,14 +390,14 @@ impl Store {
             const OURS: &str = "SELECT id FROM sessions WHERE client = ?1 \
                  AND NOT EXISTS (SELECT 1 FROM records WHERE session = sessions.id)";
             const UNREAD: &str = "DELETE FROM changes WHERE NOT EXISTS (SELECT 1 FROM watchers)";
-            let mine = int(transaction.mine.client);
+            let mine = int(transaction.client);
             let mut all = transaction.db.prepare(OURS)?;
             let ids = all.query_map([mine], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
             for id in ids.into_iter().filter(|id| !used.contains(&id.unsigned_abs())) {
-                super::session::SessionRow::delete(transaction.db, id.unsigned_abs())?;
+                SessionRow::delete(transaction.db, id.unsigned_abs())?;
             }
             transaction.db.execute("UPDATE sessions SET client = 0 WHERE client = ?1", [mine])?;
-            transaction.leave_watchers(transaction.mine.client)?;
+            transaction.leave_watchers(transaction.client)?;
             transaction.db.execute(UNREAD, [])?;
             Ok(schema::note_clocks(transaction.db, transaction.now)?)
         });
@@ -401,5 +407,5 @@ impl Store {
 
 fn outside(options: &SqliteOptions, cause: std::io::Error) -> Error {
     let message = "a file beside the store cannot be used: look at the permissions of its folder";
-    super::fault::error(ErrorKind::Denied, message, &options.path).caused_by(cause)
+    error(ErrorKind::Denied, message, &options.path).caused_by(cause)
 }

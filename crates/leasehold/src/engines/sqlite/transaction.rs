@@ -1,13 +1,14 @@
-//! The tables, as seen from inside one transaction.
+//! One transaction: names and fences as it has read and changed them, and what
+//! others have to hear of it.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::clients::{ClientId, ClientRegistry, Liveness};
 use super::fault::{StoreFault, Trial};
-use super::session::{OwnSessions, SessionRow};
+use super::schema::{at, int};
+use super::sessions::{GONE, LoadedSessions, OwnSessions};
 use super::tickets::Tickets;
 use crate::clock::{Moment, wall_micros};
 use crate::engine::Scope;
@@ -24,13 +25,12 @@ pub(super) struct Transaction<'a> {
     pub(super) db: &'a Connection,
     pub(super) clients: &'a ClientRegistry,
     pub(super) tickets: &'a Tickets,
-    pub(super) mine: &'a mut OwnSessions,
+    /// Who we are.
+    pub(super) client: ClientId,
     pub(super) now: Moment,
     pub(super) after_commit: AfterCommit,
     fences: HashMap<Namespace, Fence>,
-    pub(super) sessions: HashMap<SessionId, Option<SessionRow>>,
-    /// Sessions that are newer here than in their rows.
-    pub(super) unsaved: HashSet<SessionId>,
+    pub(super) sessions: LoadedSessions<'a>,
     living: HashSet<ClientId>,
     /// Who watches records, by namespace.
     pub(super) listeners: HashMap<Namespace, Vec<(ClientId, Scope)>>,
@@ -67,19 +67,18 @@ impl<'a> Transaction<'a> {
         db: &'a Connection,
         clients: &'a ClientRegistry,
         tickets: &'a Tickets,
-        mine: &'a mut OwnSessions,
+        own: &'a mut OwnSessions,
         now: Moment,
     ) -> Self {
         Self {
             db,
             clients,
             tickets,
-            mine,
+            client: own.client,
             now,
             after_commit: AfterCommit::default(),
             fences: HashMap::new(),
-            sessions: HashMap::new(),
-            unsaved: HashSet::new(),
+            sessions: LoadedSessions::new(db, own, now),
             living: HashSet::new(),
             listeners: HashMap::new(),
         }
@@ -101,10 +100,9 @@ impl<'a> Transaction<'a> {
     /// Gives every seat the expiry of its session.
     pub(super) fn follow(&mut self, page: &mut NameRow) -> Trial<()> {
         for session in page.state.sessions() {
-            self.session(session)?;
+            self.sessions.get(session)?;
         }
-        let known = &self.sessions;
-        page.state.follow(|id| known.get(&id).and_then(Option::as_ref).map_or(GONE, |s| s.expires));
+        page.state.follow(|id| self.sessions.expiry(id));
         Ok(())
     }
 
@@ -121,7 +119,7 @@ impl<'a> Transaction<'a> {
                     continue;
                 }
             };
-            let client = self.session(session)?.map_or(0, |session| session.client);
+            let client = self.sessions.get(session)?.map_or(0, |session| session.client);
             self.after_commit.follow_ups.push((client, follow_up));
         }
         Ok(step.answer)
@@ -216,33 +214,12 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// A session, dead or alive, unless it is forgotten.
-    pub(super) fn session(&mut self, id: SessionId) -> Trial<Option<&mut SessionRow>> {
-        if !self.sessions.contains_key(&id) {
-            let row = SessionRow::load(self.db, id)?;
-            self.sessions.insert(id, row);
-        }
-        Ok(self.sessions.get_mut(&id).and_then(Option::as_mut))
-    }
-
-    /// A session that has not ended.
-    pub(super) fn live_session(&mut self, id: SessionId) -> Trial<Option<&mut SessionRow>> {
-        let now = self.now;
-        Ok(self.session(id)?.filter(|session| session.expires > now))
-    }
-
-    /// What is left of a session.
-    pub(super) fn left(&mut self, id: SessionId) -> Trial<Duration> {
-        let now = self.now;
-        Ok(self.session(id)?.map_or(Duration::ZERO, |session| session.expires.since(now)))
-    }
-
     /// Ends the sessions of those among `sessions` whose client has died;
     /// `true` if there were any.
     pub(super) fn bury_dead(&mut self, sessions: &[SessionId]) -> Trial<bool> {
         let mut any = false;
         for &id in sessions {
-            let client = self.live_session(id)?.map_or(0, |session| session.client);
+            let client = self.sessions.live(id)?.map_or(0, |session| session.client);
             any |= client != 0 && self.is_dead(client) && self.bury(client)?;
         }
         Ok(any)
@@ -250,7 +227,7 @@ impl<'a> Transaction<'a> {
 
     /// Asks once per transaction and client.
     pub(super) fn is_dead(&mut self, client: ClientId) -> bool {
-        if client == self.mine.client || self.living.contains(&client) {
+        if client == self.client || self.living.contains(&client) {
             return false;
         }
         let dead = self.clients.life(client) == Liveness::Dead;
@@ -262,19 +239,12 @@ impl<'a> Transaction<'a> {
 
     /// Ends all sessions of a dead client, now.
     pub(super) fn bury(&mut self, client: ClientId) -> Trial<bool> {
-        const END: &str = "UPDATE sessions SET expires = ?2 WHERE client = ?1 AND expires > ?2";
-        let now = self.now;
-        self.db.prepare_cached(END)?.execute(params![int(client), at(now)])?;
-        let known = self.sessions.values_mut().flatten().filter(|s| s.client == client);
-        known.for_each(|session| session.expires = session.expires.min(now));
+        self.sessions.end_of(client)?;
         self.leave_watchers(client)?;
         self.after_commit.buried.push(client);
         Ok(true)
     }
 }
-
-/// The expiry of a session nobody remembers.
-pub(super) const GONE: Moment = Moment::from_nanos(0);
 
 fn parse(name: &Name, text: &str) -> Result<State, Error> {
     serde_json::from_str(text).map_err(|cause| {
@@ -286,24 +256,4 @@ fn parse(name: &Name, text: &str) -> Result<State, Error> {
 
 fn lost_page() -> Error {
     Error::new(ErrorKind::Unexpected, "the state of a name cannot be written")
-}
-
-/// A number as SQLite stores it.
-pub(super) fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// A moment as SQLite stores it.
-pub(super) fn at(moment: Moment) -> i64 {
-    int(moment.nanos())
-}
-
-/// A span as SQLite stores it.
-pub(super) fn span(span: Duration) -> i64 {
-    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
-}
-
-/// A moment that SQLite stored.
-pub(super) fn moment(value: i64) -> Moment {
-    Moment::from_nanos(value.unsigned_abs())
 }

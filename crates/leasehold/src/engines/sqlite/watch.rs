@@ -1,46 +1,19 @@
-//! Watching records.
+//! Watching records: coming, reading, going.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use super::clients::fresh_id;
-use super::verbs::{Around, EnterWatcher, LeaveWatcher, LookAround, ReadNews, SweepUp};
+use super::changes::ChangeBatch;
+use super::clients::{ClientId, fresh_id};
+use super::command::Command;
+use super::fault::Trial;
+use super::transaction::Transaction;
 use super::wait::WaitContext;
 use crate::engine::{RecordEvent, RecordEvents, Scope};
 use crate::error::{ErrorKind, Result};
-
-/// The watchers of this client, to be rung.
-#[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<WatchNotifiers>);
-
-#[derive(Debug, Default)]
-struct WatchNotifiers {
-    notifiers: HashMap<u64, Arc<Notify>>,
-    closed: bool,
-}
-
-impl Watchers {
-    fn notifiers(&self) -> MutexGuard<'_, WatchNotifiers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something has changed that one of them watches.
-    pub(super) fn ring(&self) {
-        self.notifiers().notifiers.values().for_each(|notify| notify.notify_one());
-    }
-
-    pub(super) fn close(&self) {
-        self.notifiers().closed = true;
-        self.ring();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.notifiers().closed
-    }
-}
 
 /// One watcher.
 #[derive(Debug)]
@@ -148,5 +121,81 @@ impl Drop for Watching {
     fn drop(&mut self) {
         self.context.watchers.notifiers().notifiers.remove(&self.id);
         self.context.handle.tell(LeaveWatcher(self.id));
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct EnterWatcher(pub(super) u64, pub(super) Scope);
+
+impl Command for EnterWatcher {
+    /// The version from which on it hears of everything.
+    type Answer = u64;
+
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<u64> {
+        transaction.enter_watcher(self.0, &self.1)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct LeaveWatcher(pub(super) u64);
+
+impl Command for LeaveWatcher {
+    type Answer = ();
+
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<()> {
+        transaction.leave_watcher(self.0)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ReadNews {
+    pub(super) id: u64,
+    pub(super) scope: Scope,
+    pub(super) cursor: u64,
+}
+
+impl Command for ReadNews {
+    type Answer = Option<ChangeBatch>;
+    const READS: bool = true;
+
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Option<ChangeBatch>> {
+        transaction.news(self.id, &self.scope, self.cursor)
+    }
+}
+
+/// A watcher's look for what nobody has noticed.
+#[derive(Debug)]
+pub(super) struct LookAround;
+
+#[derive(Debug)]
+pub(super) struct Around {
+    /// There are records that are over.
+    pub(super) ended: bool,
+    /// Whose death would end more.
+    pub(super) keepers: Vec<ClientId>,
+}
+
+impl Command for LookAround {
+    type Answer = Around;
+    const READS: bool = true;
+
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Around> {
+        Ok(Around { ended: transaction.has_ended_records()?, keepers: transaction.keepers()? })
+    }
+}
+
+/// Ends what is over.
+#[derive(Debug)]
+pub(super) struct SweepUp;
+
+impl Command for SweepUp {
+    type Answer = ();
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<()> {
+        transaction.sweep().map(drop)
     }
 }

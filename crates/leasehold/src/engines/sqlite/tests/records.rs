@@ -320,7 +320,7 @@ impl Command for Care {
 /// 1 is NORMAL, which leaves the last commits to the memory; 2 is FULL.
 #[tokio::test]
 async fn a_commit_that_has_to_last_waits_for_the_disk_and_no_other_does() {
-    use super::super::verbs::{AddRecord, StoreRecord};
+    use super::super::records::{AddRecord, StoreRecord};
     let rig = Rig::new();
     let engine = rig.open().await;
     for _ in 0..2 {

@@ -1,19 +1,22 @@
-//! Keeping tickets alive: one row for all that share a ttl.
+//! What the holder of a lease asks for: to keep it, to turn it into a read lease,
+//! to give it back.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::super::command::Command;
-use super::super::fault::Trial;
-use super::super::notify::EvictionNotice;
-use super::super::tickets::{Known, Outlook, Tickets};
-use super::super::transaction::{Transaction, int};
-use crate::claim::{LeaseId, Place, Refresh, Renewal};
+use super::command::Command;
+use super::fault::Trial;
+use super::notify::EvictionNotice;
+use super::schema::int;
+use super::tickets::{Known, Outlook, Tickets};
+use super::transaction::Transaction;
+use crate::claim::{Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Ticket};
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::error::{Error, Result};
 
+/// Keeps tickets alive: one row for all that share a ttl.
 #[derive(Debug)]
-pub(in super::super) struct Renew {
+pub(super) struct Renew {
     tickets: Vec<Refresh>,
     /// What is left of each session once it is extended; `None` if it ended.
     left: HashMap<SessionId, Option<Duration>>,
@@ -22,10 +25,10 @@ pub(in super::super) struct Renew {
 }
 
 /// The answers, and all tickets that were taken away meanwhile.
-pub(in super::super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, EvictionNotice)>);
+pub(super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, EvictionNotice)>);
 
 impl Renew {
-    pub(in super::super) fn new(tickets: Vec<Refresh>) -> Self {
+    pub(super) fn new(tickets: Vec<Refresh>) -> Self {
         Self { tickets, left: HashMap::new(), lost: HashMap::new(), seats: Vec::new() }
     }
 
@@ -50,7 +53,7 @@ impl Renew {
         session: SessionId,
         ttl: Duration,
     ) -> Trial<Option<Duration>> {
-        let left = transaction.extend(session, ttl)?;
+        let left = transaction.sessions.extend(session, ttl)?;
         self.left.insert(session, left);
         self.lost.extend(losses(transaction, session)?);
         Ok(left)
@@ -157,4 +160,63 @@ fn losses(
         Some((LeaseId::from_bits(bits), serde_json::from_str(&why).ok()?))
     };
     Ok(rows.into_iter().filter_map(parse).collect())
+}
+
+/// Turns a write lease into a read lease.
+#[derive(Debug)]
+pub(super) struct Convert {
+    pub(super) ticket: Ticket,
+    pub(super) to: Mode,
+}
+
+impl Command for Convert {
+    type Answer = Renewal;
+
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Renewal> {
+        let (id, to) = (self.ticket.id, self.to);
+        let mut page = transaction.load(&self.ticket.name)?;
+        let answer = transaction.step(&mut page, Verb::Convert { id, to })?;
+        transaction.save(page)?;
+        Ok(answer.into_converted(transaction.now)?)
+    }
+}
+
+/// Gives a lease back.
+#[derive(Debug)]
+pub(super) struct Release {
+    pub(super) ticket: Ticket,
+    pub(super) ending: Ending,
+}
+
+impl Command for Release {
+    type Answer = Released;
+
+    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Released> {
+        let id = self.ticket.id;
+        let store = self.ending.store.take();
+        store.as_ref().map_or(Ok(()), |store| store.check_as_ending(&self.ticket))?;
+        let mut page = transaction.load(&self.ticket.name)?;
+        if let Some(store) = store.filter(|_| page.state.holds(id, transaction.now)) {
+            // It expects nothing, so there is no conflict to speak of.
+            transaction.store(&store).map(drop)?;
+            page = transaction.load(&self.ticket.name)?;
+        }
+        let seat = page.state.find(id);
+        let ending = self.ending.clone();
+        let answer = transaction.step(&mut page, Verb::Release { id, ending })?;
+        transaction.save(page)?;
+        if let Some((session, _)) = seat {
+            transaction.sessions.end_fixed(session)?;
+        }
+        Ok(match answer {
+            Answer::Released => Released::Released,
+            _ => Released::AlreadyLost,
+        })
+    }
+
+    fn settle(&mut self, answer: Result<&Released, &Error>, tickets: &Tickets) {
+        if answer.is_ok() {
+            tickets.remove(self.ticket.id);
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! Asking for a lease.
 
-use super::super::command::Command;
-use super::super::fault::Trial;
-use super::super::tickets::{Outlook, Tickets};
-use super::super::transaction::{NameRow, Transaction};
+use super::command::Command;
+use super::fault::Trial;
+use super::tickets::{Outlook, Tickets};
+use super::transaction::{NameRow, Transaction};
 use crate::claim::{Busy, Claim, Grant, Place, Stance, Ticket, Verdict, Wants};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
@@ -16,13 +16,13 @@ const FRONT: usize = 4;
 const ASKED: usize = 16;
 
 #[derive(Debug)]
-pub(in super::super) struct Acquire {
+pub(super) struct Acquire {
     claim: Claim,
     seat: Option<(SessionId, Option<Outlook>)>,
 }
 
 impl Acquire {
-    pub(in super::super) const fn new(claim: Claim) -> Self {
+    pub(super) const fn new(claim: Claim) -> Self {
         Self { claim, seat: None }
     }
 
@@ -48,10 +48,10 @@ impl Acquire {
         session: SessionId,
     ) -> Trial<()> {
         let Some((seated, _)) = page.state.find(self.ticket().id) else { return Ok(()) };
-        transaction.save_session(seated)?;
+        transaction.sessions.save(seated)?;
         // The seat of a fixed lease that is claimed again has its own session.
         if seated != session && !self.claim.renewed {
-            transaction.extend(seated, self.claim.ttl)?;
+            transaction.sessions.extend(seated, self.claim.ttl)?;
         }
         self.seat = Some((seated, None));
         Ok(())
@@ -65,7 +65,11 @@ impl Acquire {
         load: bool,
     ) -> Trial<Verdict> {
         let now = transaction.now;
-        let left = self.seat.as_ref().map(|(session, _)| transaction.left(*session)).transpose()?;
+        let left = self
+            .seat
+            .as_ref()
+            .map(|(session, _)| transaction.sessions.left(*session))
+            .transpose()?;
         match answer {
             Answer::Granted { fence, ttl, predecessor } => {
                 let mut grant = Grant::new(fence, left.unwrap_or(ttl), now).following(predecessor);
@@ -96,7 +100,7 @@ impl Command for Acquire {
 
     fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Verdict> {
         self.claim.ticket.mode.check()?;
-        let session = transaction.session_for(&self.claim)?;
+        let session = transaction.sessions.of_claim(&self.claim)?;
         let mut page = transaction.load(&self.claim.ticket.name)?;
         let instead = self.claim.wants == Wants::RecordOrLease
             && page.state.mode_of(self.ticket().id).is_none();
@@ -134,7 +138,7 @@ impl Command for Acquire {
 }
 
 /// What a waiter may expect, and whom it should watch.
-pub(in super::super) fn outlook(
+pub(super) fn outlook(
     transaction: &mut Transaction<'_>,
     page: &NameRow,
     ticket: &Ticket,
@@ -145,8 +149,8 @@ pub(in super::super) fn outlook(
     let near = if ahead.len() - holders < FRONT { holders.min(ASKED) } else { 0 };
     let mut blockers = Vec::new();
     for &session in ahead[..near].iter().chain(ahead.last()) {
-        let client = transaction.session(session)?.map_or(0, |session| session.client);
-        if client != 0 && client != transaction.mine.client && !blockers.contains(&client) {
+        let client = transaction.sessions.get(session)?.map_or(0, |session| session.client);
+        if client != 0 && client != transaction.client && !blockers.contains(&client) {
             blockers.push(client);
         }
     }
