@@ -13,4 +13,6 @@ pub(super) mod supervise;
 pub(super) mod timeout;
 #[cfg(feature = "_server")]
 pub(super) mod tls;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+pub(super) mod waiters;
 pub(super) mod watch_queue;

@@ -2,7 +2,7 @@
 
 use super::command::Command;
 use super::fault::Trial;
-use super::tickets::{Outlook, Tickets};
+use super::notify::{Outlook, Tickets};
 use super::transaction::{NameRow, Transaction};
 use crate::claim::{Busy, Claim, Grant, Place, Stance, Ticket, Verdict, Wants};
 use crate::clock::Moment;
@@ -94,7 +94,7 @@ impl Command for Acquire {
 
     fn prepare(&self, tickets: &Tickets) {
         if matches!(self.claim.stance, Stance::Wait { .. }) {
-            tickets.expect(self.ticket().id);
+            tickets.expect(self.ticket());
         }
     }
 
@@ -127,9 +127,11 @@ impl Command for Acquire {
     fn settle(&mut self, answer: Result<&Verdict, &Error>, tickets: &Tickets) {
         let id = self.ticket().id;
         match (answer, self.seat.take()) {
-            (Ok(Verdict::Granted(_)), Some((session, _))) => tickets.held(id, session),
+            (Ok(Verdict::Granted(grant)), Some((session, _))) => {
+                tickets.held(self.ticket(), session, grant.fence);
+            }
             (Ok(Verdict::Busy(_)), Some((session, outlook))) => {
-                tickets.queued(id, session, outlook.unwrap_or_default());
+                tickets.queued(self.ticket(), session, outlook.unwrap_or_default());
             }
             (Ok(_), _) => drop(tickets.remove(id)),
             (Err(_), _) => tickets.refused(id),

@@ -3,7 +3,7 @@
 use tokio::sync::oneshot;
 
 use super::fault::{StoreFault, Trial, closed};
-use super::tickets::Tickets;
+use super::notify::Tickets;
 use super::transaction::Transaction;
 use crate::error::{Error, Result};
 

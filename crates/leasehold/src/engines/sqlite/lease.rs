@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::command::Command;
 use super::fault::Trial;
-use super::notify::EvictionNotice;
+use super::notify::{EvictionNotice, Outlook, Tickets};
 use super::schema::int;
-use super::tickets::{Known, Outlook, Tickets};
 use super::transaction::Transaction;
 use crate::claim::{Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Ticket};
 use crate::engine::state::{Answer, SessionId, Verb};
+use crate::engines::kit::waiters::KnownTicket;
 use crate::error::{Error, Result};
 
 /// Keeps tickets alive: one row for all that share a ttl.
@@ -21,8 +21,11 @@ pub(super) struct Renew {
     /// What is left of each session once it is extended; `None` if it ended.
     left: HashMap<SessionId, Option<Duration>>,
     lost: HashMap<LeaseId, EvictionNotice>,
-    seats: Vec<SessionId>,
+    seats: Vec<NewSeat>,
 }
+
+/// What is new to remember of a ticket: its session, and its fence or 0.
+type NewSeat = Option<(SessionId, u64)>;
 
 /// The answers, and all tickets that were taken away meanwhile.
 pub(super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, EvictionNotice)>);
@@ -33,7 +36,7 @@ impl Renew {
     }
 
     /// Extends every session that our tickets live by, once.
-    fn extend(&mut self, transaction: &mut Transaction<'_>, known: &[Known]) -> Trial<()> {
+    fn extend(&mut self, transaction: &mut Transaction<'_>, known: &[KnownTicket]) -> Trial<()> {
         let mut longest: HashMap<SessionId, Duration> = HashMap::new();
         for (refresh, known) in self.tickets.iter().zip(known) {
             if let Some((session, _)) = known {
@@ -63,16 +66,16 @@ impl Renew {
         &mut self,
         transaction: &mut Transaction<'_>,
         at: usize,
-        known: Known,
-    ) -> Trial<(SessionId, Renewal)> {
+        known: KnownTicket,
+    ) -> Trial<(NewSeat, Renewal)> {
         if self.lost.contains_key(&self.tickets[at].ticket.id) {
-            return Ok((0, Renewal::Gone));
+            return Ok((None, Renewal::Gone));
         }
         let Some((session, true)) = known else { return self.ask_by_name(transaction, at) };
         let left = self.left.get(&session).copied().flatten();
         let held = |ttl| Renewal::Held { ttl, sent_at: transaction.now };
         // We know all about it: there is nothing new to remember.
-        Ok((0, left.map_or(Renewal::Gone, held)))
+        Ok((None, left.map_or(Renewal::Gone, held)))
     }
 
     /// For a ticket that may have been granted meanwhile, or is not ours.
@@ -80,7 +83,7 @@ impl Renew {
         &mut self,
         transaction: &mut Transaction<'_>,
         at: usize,
-    ) -> Trial<(SessionId, Renewal)> {
+    ) -> Trial<(NewSeat, Renewal)> {
         let Refresh { ticket, ttl, .. } = self.tickets[at].clone();
         let mut page = transaction.load(&ticket.name)?;
         let answer = transaction.step(&mut page, Verb::Renew { id: ticket.id, ttl })?;
@@ -88,19 +91,19 @@ impl Renew {
         transaction.save(page)?;
         let floor = transaction.newest(ticket.name.namespace())?;
         let (Some((session, grant)), false) = (seat, answer == Answer::Gone) else {
-            return Ok((0, Renewal::Gone));
+            return Ok((None, Renewal::Gone));
         };
         let left = match self.left.get(&session) {
             Some(left) => *left,
             None => self.extend_one(transaction, session, ttl)?,
         };
-        let Some(left) = left else { return Ok((0, Renewal::Gone)) };
+        let Some(left) = left else { return Ok((None, Renewal::Gone)) };
         let sent_at = transaction.now;
         let answer = match grant {
             None => Renewal::Queued(Place::new(left, sent_at).above(floor)),
             Some(_) => Renewal::Held { ttl: left, sent_at },
         };
-        Ok((session, answer))
+        Ok((Some((session, grant.map_or(0, |(fence, _)| fence))), answer))
     }
 }
 
@@ -112,12 +115,13 @@ impl Command for Renew {
     }
 
     fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Renewed> {
-        let known = transaction.tickets.known(self.tickets.iter().map(|refresh| refresh.ticket.id));
+        let known =
+            transaction.tickets.known_all(self.tickets.iter().map(|refresh| refresh.ticket.id));
         self.extend(transaction, &known)?;
         let mut answers = Vec::with_capacity(self.tickets.len());
         for (at, known) in known.into_iter().enumerate() {
-            let (session, answer) = self.answer(transaction, at, known)?;
-            self.seats.push(session);
+            let (seat, answer) = self.answer(transaction, at, known)?;
+            self.seats.push(seat);
             answers.push(answer);
         }
         // Also those of our tickets that were not asked for: their rows are gone.
@@ -128,13 +132,15 @@ impl Command for Renew {
         let Ok((answers, lost)) = answer else { return };
         // The bus hears of these first, and needs to find them.
         let lost: HashSet<_> = lost.iter().map(|(id, _)| *id).collect();
-        for ((refresh, answer), session) in self.tickets.iter().zip(answers).zip(&self.seats) {
-            let id = refresh.ticket.id;
-            match answer {
-                Renewal::Gone if !lost.contains(&id) => drop(tickets.remove(id)),
-                Renewal::Held { .. } if *session != 0 => tickets.held(id, *session),
-                Renewal::Queued(_) if tickets.session(id).is_none() => {
-                    tickets.queued(id, *session, Outlook::default());
+        for ((refresh, answer), seat) in self.tickets.iter().zip(answers).zip(&self.seats) {
+            let ticket = &refresh.ticket;
+            match (answer, *seat) {
+                (Renewal::Gone, _) if !lost.contains(&ticket.id) => drop(tickets.remove(ticket.id)),
+                (Renewal::Held { .. }, Some((session, fence))) => {
+                    tickets.held(ticket, session, fence);
+                }
+                (Renewal::Queued(_), Some((session, _))) if tickets.known(ticket.id).is_none() => {
+                    tickets.queued(ticket, session, Outlook::default());
                 }
                 _ => {}
             }

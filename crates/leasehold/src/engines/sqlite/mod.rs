@@ -26,7 +26,6 @@ mod sessions;
 mod store;
 #[cfg(test)]
 mod tests;
-mod tickets;
 mod transaction;
 mod upkeep;
 mod wait;

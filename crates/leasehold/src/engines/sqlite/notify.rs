@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::clients::{ClientId, ClientRegistry};
-use super::tickets::Tickets;
 use crate::claim::{LeaseId, Predecessor};
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::engine::{Bus, Event, Loss};
+use crate::engines::kit::waiters::{self, QueueOutlook};
 use crate::home::Handle;
 
 /// How many connections to other clients are kept for the next message.
@@ -48,6 +48,33 @@ pub(super) struct EvictionNotice {
 impl From<EvictionNotice> for Loss {
     fn from(why: EvictionNotice) -> Self {
         Self::Evicted { actor: why.actor, reason: why.reason }
+    }
+}
+
+/// The tickets of one client of a store.
+pub(super) type Tickets = waiters::Tickets<Outlook>;
+
+/// What a waiter may expect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Outlook {
+    /// When the name may open although nobody says so.
+    pub(super) look_at: Moment,
+    /// Whose death would matter.
+    pub(super) blockers: Vec<ClientId>,
+    /// The newest fence then.
+    pub(super) floor: u64,
+}
+
+impl QueueOutlook for Outlook {
+    fn floor(&self) -> u64 {
+        self.floor
+    }
+}
+
+impl Tickets {
+    /// Someone died; everyone who waited for it looks again.
+    pub(super) fn died(&self, client: ClientId) {
+        self.look_again(|outlook| outlook.blockers.contains(&client));
     }
 }
 

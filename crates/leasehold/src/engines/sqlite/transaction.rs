@@ -7,9 +7,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::clients::{ClientId, ClientRegistry, Liveness};
 use super::fault::{StoreFault, Trial};
+use super::notify::{Message, Tickets};
 use super::schema::{at, int};
 use super::sessions::{GONE, LoadedSessions, OwnSessions};
-use super::tickets::Tickets;
 use crate::clock::{Moment, wall_micros};
 use crate::engine::Scope;
 use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
@@ -40,7 +40,7 @@ pub(super) struct Transaction<'a> {
 #[derive(Debug, Default)]
 pub(super) struct AfterCommit {
     pub(super) follow_ups: Vec<(ClientId, FollowUp)>,
-    pub(super) evictions: Vec<(ClientId, super::notify::Message)>,
+    pub(super) evictions: Vec<(ClientId, Message)>,
     pub(super) buried: Vec<ClientId>,
     /// Who watches a record that was changed.
     pub(super) rung: HashSet<ClientId>,

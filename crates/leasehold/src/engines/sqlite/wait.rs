@@ -13,12 +13,12 @@ use super::clients::{ClientId, ClientRegistry, Liveness};
 use super::command::Command;
 use super::executor::ExecutorHandle;
 use super::fault::Trial;
-use super::notify::Watchers;
-use super::tickets::{Outlook, Seen, Tickets};
+use super::notify::{Outlook, Tickets, Watchers};
 use super::transaction::Transaction;
 use crate::claim::{Ticket, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::state::{Answer, Step, Verb, step};
+use crate::engines::kit::waiters::TicketStatus;
 use crate::error::{Error, Result};
 use crate::home::Handle;
 
@@ -46,26 +46,18 @@ impl WaitContext {
         let mut poll_task = None;
         loop {
             let notify = match self.tickets.look(ticket.id) {
-                Seen::Granted { fence, predecessor } => {
+                TicketStatus::Granted { fence, predecessor } => {
                     return Wake::Granted { fence, predecessor };
                 }
-                Seen::Look => return Wake::Look,
-                Seen::Waiting(notify, _) => notify,
+                TicketStatus::Look => return Wake::Look,
+                TicketStatus::Waiting(notify, _) => notify,
             };
             let poll_task = poll_task.get_or_insert_with(|| self.poll_task(&ticket, until));
             tokio::select! {
                 biased;
                 () = notify.notified() => {}
-                _ = &mut poll_task.0 => return self.last_look(&ticket),
+                _ = &mut poll_task.0 => return self.tickets.last_look(ticket.id),
             }
-        }
-    }
-
-    /// A hand-over may have come in the same moment.
-    fn last_look(&self, ticket: &Ticket) -> Wake {
-        match self.tickets.look(ticket.id) {
-            Seen::Granted { fence, predecessor } => Wake::Granted { fence, predecessor },
-            _ => Wake::Look,
         }
     }
 
@@ -76,7 +68,7 @@ impl WaitContext {
     }
 
     async fn keep_watch(self, ticket: Ticket, until: Moment) {
-        while let Seen::Waiting(_, outlook) = self.tickets.glance(ticket.id) {
+        while let TicketStatus::Waiting(_, outlook) = self.tickets.glance(ticket.id) {
             self.death_watch.watch(&outlook.blockers);
             let now = self.clock.now();
             let next = self.next_look(&outlook, now);

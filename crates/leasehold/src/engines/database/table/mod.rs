@@ -22,7 +22,6 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod text;
-mod tickets;
 mod unconfirmed;
 mod wait;
 
@@ -42,9 +41,8 @@ use self::session::TableSessions;
 use self::statements::LeaseSql;
 use self::swap::{ClockOffset, Turns};
 use self::text::SqlText;
-use self::tickets::Tickets;
 use self::unconfirmed::UnconfirmedClaims;
-use self::wait::NameVersions;
+use self::wait::{NameVersions, Tickets};
 use super::checkup;
 use crate::claim::{
     Claim, Ending, Mode, RawRecord, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
