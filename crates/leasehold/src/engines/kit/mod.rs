@@ -5,6 +5,8 @@ pub(super) mod backoff;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 pub(super) mod health;
 pub(super) mod lifeline;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+pub(super) mod record_watch;
 #[cfg(feature = "_server")]
 pub(super) mod skew;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]

@@ -49,7 +49,7 @@ use self::operate::{Evict, Inspect};
 use self::records::{AddRecord, ListRecords, LoadRecord, StoreRecord};
 use self::store::OpenedStore;
 use self::wait::{DeathWatch, WaitContext};
-use self::watch::Watching;
+use self::watch::StoreChanges;
 use crate::claim::{
     Claim, Ending, Mode, RawRecord, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
 };
@@ -258,7 +258,7 @@ impl RecordStore for Sqlite {
     fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
         let context = self.context.clone();
         Box::pin(async move {
-            let watching = Watching::start(context, scope).await?;
+            let watching = StoreChanges::watch(context, scope).await?;
             Ok(Box::new(watching) as Box<dyn RecordEvents>)
         })
     }

@@ -6,19 +6,19 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rustix::net::{self, SendFlags};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::clients::{ClientId, ClientRegistry};
 use crate::claim::{LeaseId, Predecessor};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Bus, Event, Loss};
+use crate::engines::kit::record_watch::RecordWatchers;
 use crate::engines::kit::waiters::{self, QueueOutlook};
 use crate::home::Handle;
 
@@ -83,7 +83,7 @@ impl Tickets {
 pub(super) struct Inbox {
     pub(super) tickets: Arc<Tickets>,
     pub(super) bus: Arc<Bus>,
-    pub(super) watchers: Arc<Watchers>,
+    pub(super) watchers: Arc<RecordWatchers>,
 }
 
 impl Inbox {
@@ -102,36 +102,6 @@ impl Inbox {
         if self.tickets.remove(lease) {
             self.bus.publish(&Event::TicketLost(lease, loss));
         }
-    }
-}
-
-/// The watchers of this client, to be rung.
-#[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<WatchNotifiers>);
-
-#[derive(Debug, Default)]
-pub(super) struct WatchNotifiers {
-    pub(super) notifiers: HashMap<u64, Arc<Notify>>,
-    closed: bool,
-}
-
-impl Watchers {
-    pub(super) fn notifiers(&self) -> MutexGuard<'_, WatchNotifiers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something has changed that one of them watches.
-    pub(super) fn ring(&self) {
-        self.notifiers().notifiers.values().for_each(|notify| notify.notify_one());
-    }
-
-    pub(super) fn close(&self) {
-        self.notifiers().closed = true;
-        self.ring();
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.notifiers().closed
     }
 }
 

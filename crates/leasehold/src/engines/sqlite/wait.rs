@@ -13,11 +13,12 @@ use super::clients::{ClientId, ClientRegistry, Liveness};
 use super::command::Command;
 use super::executor::ExecutorHandle;
 use super::fault::Trial;
-use super::notify::{Outlook, Tickets, Watchers};
+use super::notify::{Outlook, Tickets};
 use super::transaction::Transaction;
 use crate::claim::{Ticket, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::state::{Answer, Step, Verb, step};
+use crate::engines::kit::record_watch::RecordWatchers;
 use crate::engines::kit::waiters::TicketStatus;
 use crate::error::{Error, Result};
 use crate::home::Handle;
@@ -35,7 +36,7 @@ pub(super) struct WaitContext {
     pub(super) handle: ExecutorHandle,
     pub(super) tickets: Arc<Tickets>,
     pub(super) death_watch: Arc<DeathWatch>,
-    pub(super) watchers: Arc<Watchers>,
+    pub(super) watchers: Arc<RecordWatchers>,
     /// How often a waiter looks although nobody called it.
     pub(super) poll: Duration,
 }

@@ -1,8 +1,6 @@
 //! Watching records: coming, reading, going.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
-use std::sync::Arc;
 
 use tokio::sync::Notify;
 
@@ -12,66 +10,21 @@ use super::command::Command;
 use super::fault::Trial;
 use super::transaction::Transaction;
 use super::wait::WaitContext;
-use crate::engine::{RecordEvent, RecordEvents, Scope};
-use crate::error::{ErrorKind, Result};
+use crate::engine::{RecordEvent, Scope};
+use crate::engines::kit::record_watch::{ChangeSource, ReadUpTo, RecordWatcher, RecordWatchers};
+use crate::error::Result;
 
-/// One watcher.
+/// The changes of a store that one watcher reads.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(super) struct StoreChanges {
     id: u64,
     scope: Scope,
     context: WaitContext,
-    notify: Arc<Notify>,
-    cursor: u64,
-    unseen: VecDeque<RecordEvent>,
-    /// Whether there may be more to read at once.
-    behind: bool,
 }
 
-impl Watching {
-    pub(super) async fn start(context: WaitContext, scope: Scope) -> Result<Self> {
-        let (id, notify) = (fresh_id(), Arc::new(Notify::new()));
-        context.watchers.notifiers().notifiers.insert(id, Arc::clone(&notify));
-        let (unseen, behind) = (VecDeque::new(), false);
-        // Made before the request leaves, so that it leaves the list however
-        // this ends.
-        let mut watching = Self { id, scope, context, notify, cursor: 0, unseen, behind };
-        watching.enter().await?;
-        watching.look_around().await;
-        Ok(watching)
-    }
-
-    async fn enter(&mut self) -> Result<()> {
-        let enter = EnterWatcher(self.id, self.scope.clone());
-        self.cursor = self.context.handle.ask(enter).await?;
-        Ok(())
-    }
-
-    async fn wait(&mut self) -> Option<RecordEvent> {
-        loop {
-            if let Some(event) = self.unseen.pop_front() {
-                return Some(event);
-            }
-            if self.context.watchers.is_closed() {
-                return None;
-            }
-            if !self.behind {
-                self.rest().await;
-            }
-            self.read().await;
-        }
-    }
-
-    /// Until it is rung, or has heard nothing for a while.
-    async fn rest(&self) {
-        let clock = &self.context.clock;
-        tokio::select! {
-            biased;
-            () = self.notify.notified() => {}
-            () = clock.sleep_until(clock.now().after(self.context.poll)) => {
-                self.look_around().await;
-            }
-        }
+impl StoreChanges {
+    pub(super) async fn watch(context: WaitContext, scope: Scope) -> Result<RecordWatcher<Self>> {
+        RecordWatcher::start(Self { id: fresh_id(), scope, context }).await
     }
 
     /// Looks for what nobody has noticed: a dead client, a time that is up.
@@ -85,41 +38,53 @@ impl Watching {
             let _ = self.context.handle.ask(SweepUp).await;
         }
     }
+}
 
-    async fn read(&mut self) {
-        let (id, scope, cursor) = (self.id, self.scope.clone(), self.cursor);
-        // Whoever drops this call finds what it would have read.
-        self.behind = true;
-        let read = self.context.handle.ask(ReadNews { id, scope, cursor }).await;
-        self.behind = false;
-        match read {
-            Ok(Some(news)) => {
-                (self.cursor, self.behind) = (news.cursor, news.more);
-                self.unseen.extend(news.events);
-                self.context.death_watch.watch(&news.keepers);
+impl ChangeSource for StoreChanges {
+    fn watchers(&self) -> &RecordWatchers {
+        &self.context.watchers
+    }
+
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    async fn begin(&mut self) -> Result<u64> {
+        let cursor = self.enter().await?;
+        self.look_around().await;
+        Ok(cursor)
+    }
+
+    async fn enter(&mut self) -> Result<u64> {
+        self.context.handle.ask(EnterWatcher(self.id, self.scope.clone())).await
+    }
+
+    /// Until it is rung, or has heard nothing for a while.
+    async fn rest(&mut self, rung: &Notify) {
+        let clock = &self.context.clock;
+        tokio::select! {
+            biased;
+            () = rung.notified() => {}
+            () = clock.sleep_until(clock.now().after(self.context.poll)) => {
+                self.look_around().await;
             }
-            // Someone took us for dead.
-            Ok(None) => {
-                if self.enter().await.is_ok() {
-                    self.unseen.push_back(RecordEvent::Resync);
-                }
-            }
-            // The next look will tell, unless there is none.
-            Err(error) if error.kind() == ErrorKind::Unavailable => {}
-            Err(_) => self.unseen.push_back(RecordEvent::Resync),
         }
     }
-}
 
-impl RecordEvents for Watching {
-    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
-        Box::pin(self.wait())
+    async fn read(
+        &mut self,
+        cursor: u64,
+        unseen: &mut VecDeque<RecordEvent>,
+    ) -> Result<Option<ReadUpTo>> {
+        let (id, scope) = (self.id, self.scope.clone());
+        let news = self.context.handle.ask(ReadNews { id, scope, cursor }).await?;
+        let Some(ChangeBatch { events, cursor, more, keepers }) = news else { return Ok(None) };
+        unseen.extend(events);
+        self.context.death_watch.watch(&keepers);
+        Ok(Some(ReadUpTo { cursor, more }))
     }
-}
 
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.context.watchers.notifiers().notifiers.remove(&self.id);
+    fn leave(&self) {
         self.context.handle.tell(LeaveWatcher(self.id));
     }
 }
