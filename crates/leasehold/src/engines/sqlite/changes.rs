@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::clients::ClientId;
 use super::fault::Trial;
 use super::schema::{at, int};
-use super::transaction::Transaction;
+use super::transaction::StoreTransaction;
 use crate::claim::RawRecord;
 use crate::engine::{RecordEvent, Scope};
 use crate::name::{Name, Namespace};
@@ -70,7 +70,7 @@ impl ChangeRow {
     }
 }
 
-impl Transaction<'_> {
+impl StoreTransaction<'_> {
     /// Who watches in a namespace.
     fn listeners(&mut self, namespace: &Namespace) -> Trial<&[(ClientId, Scope)]> {
         if !self.listeners.contains_key(namespace) {
@@ -185,7 +185,7 @@ impl Transaction<'_> {
         let rows = all.query_map([int(self.client), int(BROOM)], |row| row.get::<_, i64>(0))?;
         let clients = rows.collect::<Result<Vec<_>, _>>()?;
         for client in clients.iter().map(|client| client.unsigned_abs()) {
-            let _ = self.is_dead(client) && self.bury(client)?;
+            let _ = self.is_dead(client) && self.reap(client)?;
         }
         Ok(())
     }

@@ -4,11 +4,11 @@ use tokio::sync::oneshot;
 
 use super::fault::{StoreFault, Trial, closed};
 use super::notify::Tickets;
-use super::transaction::Transaction;
+use super::transaction::StoreTransaction;
 use crate::error::{Error, Result};
 
 /// Something to do inside a transaction.
-pub(super) trait Command: Send + 'static {
+pub(super) trait StoreCommand: Send + 'static {
     type Answer: Send + 'static;
 
     /// Whether it only reads.
@@ -29,7 +29,7 @@ pub(super) trait Command: Send + 'static {
 
     /// Inside it. May be followed by others, so what it does must not depend
     /// on being the last.
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Self::Answer>;
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Self::Answer>;
 
     /// Once it stands, or has failed: remember what it means for our tickets.
     fn settle(&mut self, _answer: Result<&Self::Answer, &Error>, _tickets: &Tickets) {}
@@ -41,18 +41,18 @@ pub(super) trait AnyCommand: Send {
     fn is_quick(&self) -> bool;
     fn is_lasting(&self) -> bool;
     fn prepare(&self, tickets: &Tickets);
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> rusqlite::Result<()>;
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> rusqlite::Result<()>;
     fn finish(self: Box<Self>, end: Result<()>, tickets: &Tickets);
 }
 
 /// A command on its way, and where its answer goes.
-pub(super) struct PendingCommand<C: Command> {
+pub(super) struct PendingCommand<C: StoreCommand> {
     command: C,
     answer: Option<Result<C::Answer>>,
     reply: oneshot::Sender<Result<C::Answer>>,
 }
 
-impl<C: Command> PendingCommand<C> {
+impl<C: StoreCommand> PendingCommand<C> {
     /// With the end where its answer arrives.
     pub(super) fn new(command: C) -> (Box<Self>, oneshot::Receiver<Result<C::Answer>>) {
         let (reply, answer) = oneshot::channel();
@@ -60,7 +60,7 @@ impl<C: Command> PendingCommand<C> {
     }
 }
 
-impl<C: Command> AnyCommand for PendingCommand<C> {
+impl<C: StoreCommand> AnyCommand for PendingCommand<C> {
     fn reads(&self) -> bool {
         C::READS
     }
@@ -78,7 +78,7 @@ impl<C: Command> AnyCommand for PendingCommand<C> {
         self.command.prepare(tickets);
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> rusqlite::Result<()> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> rusqlite::Result<()> {
         self.answer = Some(match self.command.run(transaction) {
             Ok(answer) => Ok(answer),
             Err(StoreFault::Refused(error)) => Err(error),

@@ -4,11 +4,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::command::Command;
+use super::command::StoreCommand;
 use super::fault::Trial;
-use super::notify::{EvictionNotice, Outlook, Tickets};
+use super::notify::{EvictedBy, StoreOutlook, Tickets};
 use super::schema::int;
-use super::transaction::Transaction;
+use super::transaction::StoreTransaction;
 use crate::claim::{Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Ticket};
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::engines::kit::waiters::KnownTicket;
@@ -20,7 +20,7 @@ pub(super) struct Renew {
     tickets: Vec<Refresh>,
     /// What is left of each session once it is extended; `None` if it ended.
     left: HashMap<SessionId, Option<Duration>>,
-    lost: HashMap<LeaseId, EvictionNotice>,
+    lost: HashMap<LeaseId, EvictedBy>,
     seats: Vec<NewSeat>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Renew {
 type NewSeat = Option<(SessionId, u64)>;
 
 /// The answers, and all tickets that were taken away meanwhile.
-pub(super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, EvictionNotice)>);
+pub(super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, EvictedBy)>);
 
 impl Renew {
     pub(super) fn new(tickets: Vec<Refresh>) -> Self {
@@ -36,7 +36,11 @@ impl Renew {
     }
 
     /// Extends every session that our tickets live by, once.
-    fn extend(&mut self, transaction: &mut Transaction<'_>, known: &[KnownTicket]) -> Trial<()> {
+    fn extend(
+        &mut self,
+        transaction: &mut StoreTransaction<'_>,
+        known: &[KnownTicket],
+    ) -> Trial<()> {
         let mut longest: HashMap<SessionId, Duration> = HashMap::new();
         for (refresh, known) in self.tickets.iter().zip(known) {
             if let Some((session, _)) = known {
@@ -52,7 +56,7 @@ impl Renew {
 
     fn extend_one(
         &mut self,
-        transaction: &mut Transaction<'_>,
+        transaction: &mut StoreTransaction<'_>,
         session: SessionId,
         ttl: Duration,
     ) -> Trial<Option<Duration>> {
@@ -64,7 +68,7 @@ impl Renew {
 
     fn answer(
         &mut self,
-        transaction: &mut Transaction<'_>,
+        transaction: &mut StoreTransaction<'_>,
         at: usize,
         known: KnownTicket,
     ) -> Trial<(NewSeat, Renewal)> {
@@ -81,14 +85,14 @@ impl Renew {
     /// For a ticket that may have been granted meanwhile, or is not ours.
     fn ask_by_name(
         &mut self,
-        transaction: &mut Transaction<'_>,
+        transaction: &mut StoreTransaction<'_>,
         at: usize,
     ) -> Trial<(NewSeat, Renewal)> {
         let Refresh { ticket, ttl, .. } = self.tickets[at].clone();
-        let mut page = transaction.load(&ticket.name)?;
-        let answer = transaction.step(&mut page, Verb::Renew { id: ticket.id, ttl })?;
-        let seat = page.state.find(ticket.id);
-        transaction.save(page)?;
+        let mut loaded = transaction.load(&ticket.name)?;
+        let answer = transaction.step(&mut loaded, Verb::Renew { id: ticket.id, ttl })?;
+        let seat = loaded.state.find(ticket.id);
+        transaction.save(loaded)?;
         let floor = transaction.newest(ticket.name.namespace())?;
         let (Some((session, grant)), false) = (seat, answer == Answer::Gone) else {
             return Ok((None, Renewal::Gone));
@@ -107,14 +111,14 @@ impl Renew {
     }
 }
 
-impl Command for Renew {
+impl StoreCommand for Renew {
     type Answer = Renewed;
 
     fn is_quick(&self) -> bool {
         self.tickets.len() <= 16
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Renewed> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Renewed> {
         let known =
             transaction.tickets.known_all(self.tickets.iter().map(|refresh| refresh.ticket.id));
         self.extend(transaction, &known)?;
@@ -140,7 +144,7 @@ impl Command for Renew {
                     tickets.held(ticket, session, fence);
                 }
                 (Renewal::Queued(_), Some((session, _))) if tickets.known(ticket.id).is_none() => {
-                    tickets.queued(ticket, session, Outlook::default());
+                    tickets.queued(ticket, session, StoreOutlook::default());
                 }
                 _ => {}
             }
@@ -150,9 +154,9 @@ impl Command for Renew {
 
 /// Takes what was written down for a session's owner.
 fn losses(
-    transaction: &Transaction<'_>,
+    transaction: &StoreTransaction<'_>,
     session: SessionId,
-) -> Trial<Vec<(LeaseId, EvictionNotice)>> {
+) -> Trial<Vec<(LeaseId, EvictedBy)>> {
     const ANY: &str = "SELECT lease, why FROM losses WHERE session = ?1";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
     let mut query = transaction.db.prepare_cached(ANY)?;
@@ -175,14 +179,14 @@ pub(super) struct Convert {
     pub(super) to: Mode,
 }
 
-impl Command for Convert {
+impl StoreCommand for Convert {
     type Answer = Renewal;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Renewal> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Renewal> {
         let (id, to) = (self.ticket.id, self.to);
-        let mut page = transaction.load(&self.ticket.name)?;
-        let answer = transaction.step(&mut page, Verb::Convert { id, to })?;
-        transaction.save(page)?;
+        let mut loaded = transaction.load(&self.ticket.name)?;
+        let answer = transaction.step(&mut loaded, Verb::Convert { id, to })?;
+        transaction.save(loaded)?;
         Ok(answer.into_converted(transaction.now)?)
     }
 }
@@ -194,23 +198,23 @@ pub(super) struct Release {
     pub(super) ending: Ending,
 }
 
-impl Command for Release {
+impl StoreCommand for Release {
     type Answer = Released;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Released> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Released> {
         let id = self.ticket.id;
         let store = self.ending.store.take();
         store.as_ref().map_or(Ok(()), |store| store.check_as_ending(&self.ticket))?;
-        let mut page = transaction.load(&self.ticket.name)?;
-        if let Some(store) = store.filter(|_| page.state.holds(id, transaction.now)) {
+        let mut loaded = transaction.load(&self.ticket.name)?;
+        if let Some(store) = store.filter(|_| loaded.state.holds(id, transaction.now)) {
             // It expects nothing, so there is no conflict to speak of.
             transaction.store(&store).map(drop)?;
-            page = transaction.load(&self.ticket.name)?;
+            loaded = transaction.load(&self.ticket.name)?;
         }
-        let seat = page.state.find(id);
+        let seat = loaded.state.find(id);
         let ending = self.ending.clone();
-        let answer = transaction.step(&mut page, Verb::Release { id, ending })?;
-        transaction.save(page)?;
+        let answer = transaction.step(&mut loaded, Verb::Release { id, ending })?;
+        transaction.save(loaded)?;
         if let Some((session, _)) = seat {
             transaction.sessions.end_fixed(session)?;
         }

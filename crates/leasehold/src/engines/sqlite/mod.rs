@@ -126,10 +126,10 @@ impl Sqlite {
 
     fn stop(
         &self,
-        post: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> ExecutorMessage,
+        message: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> ExecutorMessage,
     ) -> BoxFuture<()> {
         self.quiet();
-        let stopped = self.context.handle.post(post);
+        let stopped = self.context.handle.post(message);
         let thread = Arc::clone(&self.thread);
         let tickets = Arc::clone(&self.inbox.tickets);
         Box::pin(async move {

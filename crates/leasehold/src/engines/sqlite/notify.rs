@@ -33,30 +33,30 @@ pub(super) enum Message {
     /// This waiter now holds the name.
     Handed { lease: LeaseId, fence: u64, predecessor: Predecessor },
     /// This lease was taken away.
-    Evicted { lease: LeaseId, why: EvictionNotice },
+    Evicted { lease: LeaseId, why: EvictedBy },
     /// A watched record has changed.
     Changed,
 }
 
 /// Who took a lease away, and why.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct EvictionNotice {
+pub(super) struct EvictedBy {
     pub(super) actor: Arc<str>,
     pub(super) reason: Arc<str>,
 }
 
-impl From<EvictionNotice> for Loss {
-    fn from(why: EvictionNotice) -> Self {
+impl From<EvictedBy> for Loss {
+    fn from(why: EvictedBy) -> Self {
         Self::Evicted { actor: why.actor, reason: why.reason }
     }
 }
 
 /// The tickets of one client of a store.
-pub(super) type Tickets = waiters::Tickets<Outlook>;
+pub(super) type Tickets = waiters::Tickets<StoreOutlook>;
 
 /// What a waiter may expect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outlook {
+pub(super) struct StoreOutlook {
     /// When the name may open although nobody says so.
     pub(super) look_at: Moment,
     /// Whose death would matter.
@@ -65,7 +65,7 @@ pub(super) struct Outlook {
     pub(super) floor: u64,
 }
 
-impl QueueOutlook for Outlook {
+impl QueueOutlook for StoreOutlook {
     fn floor(&self) -> u64 {
         self.floor
     }

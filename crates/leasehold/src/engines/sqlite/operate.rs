@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use rusqlite::params;
 
-use super::command::Command;
+use super::command::StoreCommand;
 use super::fault::Trial;
-use super::notify::{EvictionNotice, Message};
+use super::notify::{EvictedBy, Message};
 use super::schema::int;
-use super::transaction::Transaction;
+use super::transaction::StoreTransaction;
 use crate::claim::LeaseId;
 use crate::engine::state::{Answer, FollowUp, SessionId, Verb};
 use crate::engine::{Evicted, Eviction, Listing, Page, Selector, Status};
@@ -24,14 +24,14 @@ pub(super) struct Inspect {
     pub(super) page: Page,
 }
 
-impl Command for Inspect {
+impl StoreCommand for Inspect {
     type Answer = Listing;
 
     fn is_quick(&self) -> bool {
         matches!(self.selector, Selector::Name(_))
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Listing> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Listing> {
         let (names, more) = match &self.selector {
             Selector::Name(name) => (vec![name.clone()], false),
             Selector::Prefix(space, prefix) => self.scan(transaction, space, prefix)?,
@@ -48,7 +48,7 @@ impl Inspect {
     /// Walks the index from the prefix on: user text never becomes a pattern.
     fn scan(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &StoreTransaction<'_>,
         space: &Namespace,
         prefix: &str,
     ) -> Trial<(Vec<Name>, bool)> {
@@ -73,15 +73,15 @@ impl Inspect {
 }
 
 /// A name as it is now: what has expired or died is not shown as held.
-fn status(transaction: &mut Transaction<'_>, name: &Name) -> Trial<Status> {
-    let mut page = transaction.load(name)?;
-    let seats: Vec<_> = page.state.sessions().take(ASKED).collect();
-    if transaction.bury_dead(&seats)? {
-        transaction.follow(&mut page)?;
+fn status(transaction: &mut StoreTransaction<'_>, name: &Name) -> Trial<Status> {
+    let mut loaded = transaction.load(name)?;
+    let seats: Vec<_> = loaded.state.sessions().take(ASKED).collect();
+    if transaction.reap_dead(&seats)? {
+        transaction.follow(&mut loaded)?;
     }
-    transaction.step(&mut page, Verb::Tick)?;
-    let status = page.state.status(name.clone(), transaction.now);
-    transaction.save(page)?;
+    transaction.step(&mut loaded, Verb::Tick)?;
+    let status = loaded.state.status(name.clone(), transaction.now);
+    transaction.save(loaded)?;
     Ok(status)
 }
 
@@ -90,15 +90,15 @@ fn status(transaction: &mut Transaction<'_>, name: &Name) -> Trial<Status> {
 pub(super) struct Evict(pub(super) Eviction);
 
 impl Evict {
-    fn why(&self) -> EvictionNotice {
-        EvictionNotice { actor: Arc::clone(&self.0.actor), reason: Arc::clone(&self.0.reason) }
+    fn why(&self) -> EvictedBy {
+        EvictedBy { actor: Arc::clone(&self.0.actor), reason: Arc::clone(&self.0.reason) }
     }
 
     /// Writes the loss down for the holder, which will find it even if the
     /// message does not reach it.
     fn note(
         &self,
-        transaction: &mut Transaction<'_>,
+        transaction: &mut StoreTransaction<'_>,
         lease: LeaseId,
         session: SessionId,
     ) -> Trial<()> {
@@ -110,7 +110,7 @@ impl Evict {
     }
 
     /// Turns what this step asks for into messages that say why.
-    fn tell(&self, transaction: &mut Transaction<'_>, from: usize) -> Trial<()> {
+    fn tell(&self, transaction: &mut StoreTransaction<'_>, from: usize) -> Trial<()> {
         let news = transaction.after_commit.follow_ups.split_off(from);
         for (client, follow_up) in news {
             if let FollowUp::Evicted { id, session } = follow_up {
@@ -127,18 +127,19 @@ impl Evict {
     }
 }
 
-impl Command for Evict {
+impl StoreCommand for Evict {
     type Answer = Evicted;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Evicted> {
-        let mut page = transaction.load(&self.0.name)?;
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Evicted> {
+        let mut loaded = transaction.load(&self.0.name)?;
         let from = transaction.after_commit.follow_ups.len();
         // Whoever gets its turn just now is among the holders to be shown.
-        transaction.step(&mut page, Verb::Tick)?;
-        let before = page.state.clone();
+        transaction.step(&mut loaded, Verb::Tick)?;
+        let before = loaded.state.clone();
         let remark = self.0.remark();
-        let answer = transaction.step(&mut page, Verb::Evict { target: self.0.target, remark })?;
-        transaction.save(page)?;
+        let answer =
+            transaction.step(&mut loaded, Verb::Evict { target: self.0.target, remark })?;
+        transaction.save(loaded)?;
         self.tell(transaction, from)?;
         let Answer::Evicted(ids) = answer else { return Ok(Evicted::default()) };
         let now = transaction.now;

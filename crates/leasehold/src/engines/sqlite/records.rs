@@ -3,10 +3,10 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::command::Command;
+use super::command::StoreCommand;
 use super::fault::Trial;
 use super::schema::{at, int, moment, read_name};
-use super::transaction::{BROOM, Transaction};
+use super::transaction::{BROOM, StoreTransaction};
 use crate::claim::{LeaseId, RawRecord, Store, Ticket};
 use crate::clock::Moment;
 use crate::engine::records::{PageInProgress, not_held, sum};
@@ -19,14 +19,14 @@ const QUICK: usize = 64 * 1024;
 
 /// One row.
 #[derive(Debug)]
-pub(super) struct RecordRow {
+pub(super) struct LoadedRecord {
     pub(super) record: RawRecord,
     expires: Option<Moment>,
     /// What keeps the lease alive that it is bound to.
     session: Option<SessionId>,
 }
 
-impl RecordRow {
+impl LoadedRecord {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let version: i64 = row.get(0)?;
         let session: Option<i64> = row.get(3)?;
@@ -40,17 +40,17 @@ impl RecordRow {
 
 /// What keeps a new value: its time, and its lease.
 #[derive(Clone, Copy, Debug, Default)]
-struct Retention {
+struct RecordLifetime {
     expires: Option<Moment>,
     bound: Option<(LeaseId, SessionId)>,
 }
 
-impl Transaction<'_> {
-    fn row(&self, name: &Name) -> Trial<Option<RecordRow>> {
+impl StoreTransaction<'_> {
+    fn row(&self, name: &Name) -> Trial<Option<LoadedRecord>> {
         const GET: &str = "SELECT version, value, expires, session FROM records \
              WHERE namespace = ?1 AND name = ?2";
         let key = [name.namespace().as_str(), name.as_str()];
-        Ok(self.db.prepare_cached(GET)?.query_row(key, RecordRow::read).optional()?)
+        Ok(self.db.prepare_cached(GET)?.query_row(key, LoadedRecord::read).optional()?)
     }
 
     /// Whether a row is only there because nobody has removed it yet.
@@ -83,7 +83,7 @@ impl Transaction<'_> {
             return Ok(Some(entry.record));
         }
         let session = entry.session.unwrap_or(0);
-        self.bury_dead(&[session])?;
+        self.reap_dead(&[session])?;
         self.remove_record(name)?;
         Ok(None)
     }
@@ -102,15 +102,15 @@ impl Transaction<'_> {
         let bound = store.bound_to.as_ref().map(|ticket| self.bind(store, ticket)).transpose()?;
         let expires = store.ttl.map(|ttl| self.now.after(ttl));
         let version = self.draw(store.name.namespace())?;
-        self.put_record(&store.name, version, value, Retention { expires, bound })?;
+        self.put_record(&store.name, version, value, RecordLifetime { expires, bound })?;
         Ok(Ok(version))
     }
 
     fn bind(&mut self, store: &Store, ticket: &Ticket) -> Trial<(LeaseId, SessionId)> {
-        let mut page = self.load(&ticket.name)?;
-        let answer = self.step(&mut page, Verb::Bind { id: ticket.id })?;
-        let seat = page.state.find(ticket.id);
-        self.save(page)?;
+        let mut loaded = self.load(&ticket.name)?;
+        let answer = self.step(&mut loaded, Verb::Bind { id: ticket.id })?;
+        let seat = loaded.state.find(ticket.id);
+        self.save(loaded)?;
         match (answer, seat) {
             (Answer::Held { .. }, Some((session, _))) => Ok((ticket.id, session)),
             _ => Err(not_held(store).into()),
@@ -122,7 +122,7 @@ impl Transaction<'_> {
         name: &Name,
         version: u64,
         value: &[u8],
-        stay: Retention,
+        stay: RecordLifetime,
     ) -> Trial<()> {
         const PUT: &str = "INSERT INTO records \
              (namespace, name, version, expires, bound, session, value) \
@@ -150,7 +150,7 @@ impl Transaction<'_> {
         let sum = sum(name, found.as_ref(), amount)?;
         let (version, value) = (self.draw(name.namespace())?, sum.to_string().into_bytes());
         if found.is_none() {
-            self.put_record(name, version, &value, Retention::default())?;
+            self.put_record(name, version, &value, RecordLifetime::default())?;
             return Ok(sum);
         }
         let row = params![name.namespace().as_str(), name.as_str(), int(version), value];
@@ -208,11 +208,11 @@ fn key(lease: LeaseId) -> String {
 #[derive(Debug)]
 pub(super) struct LoadRecord(pub(super) Name);
 
-impl Command for LoadRecord {
+impl StoreCommand for LoadRecord {
     type Answer = Option<RawRecord>;
     const READS: bool = true;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Option<RawRecord>> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Option<RawRecord>> {
         transaction.record(&self.0)
     }
 }
@@ -220,7 +220,7 @@ impl Command for LoadRecord {
 #[derive(Debug)]
 pub(super) struct StoreRecord(pub(super) Store);
 
-impl Command for StoreRecord {
+impl StoreCommand for StoreRecord {
     type Answer = Result<u64, Option<RawRecord>>;
 
     fn is_quick(&self) -> bool {
@@ -231,7 +231,7 @@ impl Command for StoreRecord {
         self.0.lasting
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Self::Answer> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Self::Answer> {
         transaction.store(&self.0)
     }
 }
@@ -240,14 +240,14 @@ impl Command for StoreRecord {
 pub(super) struct AddRecord(pub(super) Name, pub(super) u64);
 
 /// What was counted may never be counted again.
-impl Command for AddRecord {
+impl StoreCommand for AddRecord {
     type Answer = u64;
 
     fn is_lasting(&self) -> bool {
         true
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<u64> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<u64> {
         transaction.add(&self.0, self.1)
     }
 }
@@ -258,7 +258,7 @@ pub(super) struct ListRecords {
     pub(super) page: Page,
 }
 
-impl Command for ListRecords {
+impl StoreCommand for ListRecords {
     type Answer = RecordListing;
     const READS: bool = true;
 
@@ -266,7 +266,7 @@ impl Command for ListRecords {
         false
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<RecordListing> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<RecordListing> {
         let mut page = PageInProgress::new(&self.page);
         let mut from = Some(self.scope.root().to_owned());
         while let Some(start) = from {
@@ -281,7 +281,7 @@ impl ListRecords {
     /// text never becomes a pattern. Says where to go on.
     fn walk(
         &self,
-        transaction: &mut Transaction<'_>,
+        transaction: &mut StoreTransaction<'_>,
         start: &str,
         page: &mut PageInProgress,
     ) -> Trial<Option<String>> {
@@ -309,7 +309,7 @@ impl ListRecords {
     /// Puts a row on the page, unless it is over; false if the page is full.
     fn show(
         &self,
-        transaction: &mut Transaction<'_>,
+        transaction: &mut StoreTransaction<'_>,
         text: String,
         row: &Row<'_>,
         page: &mut PageInProgress,

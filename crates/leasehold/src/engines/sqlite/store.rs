@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::clients::{ClientId, ClientLock, ClientRegistry, Liveness};
+use super::clients::{ClientId, ClientLiveness, ClientLock, ClientRegistry};
 use super::command::AnyCommand;
 use super::fault::{StoreFault, error, told};
 use super::notify::{Inbox, Message, Notifier};
 use super::open::{self, SqliteOptions};
 use super::schema::{self, int};
 use super::sessions::{OwnSessions, SessionRow};
-use super::transaction::{AfterCommit, Transaction};
+use super::transaction::{AfterCommit, StoreTransaction};
 use super::upkeep::Swept;
 use crate::clock::{Clock, Moment};
 use crate::engine::state::FollowUp;
@@ -33,7 +33,7 @@ const ROUND: Duration = Duration::from_secs(60);
 
 /// All that belongs to the thread.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct LockStore {
     options: SqliteOptions,
     clock: Clock,
     db: Connection,
@@ -62,7 +62,7 @@ pub(super) struct OpenedStore {
     pub(super) client: ClientId,
 }
 
-impl Store {
+impl LockStore {
     pub(super) fn open(options: SqliteOptions, clock: Clock, inbox: Inbox) -> Result<Self> {
         open::check(&options)?;
         let gate = open::gate(&options.path)?;
@@ -107,14 +107,14 @@ impl Store {
         let (dead, others): (Vec<_>, Vec<_>) = clients
             .into_iter()
             .filter(|client| *client != self.client_lock.client)
-            .partition(|client| self.clients.life(*client) == Liveness::Dead);
+            .partition(|client| self.clients.liveness(*client) == ClientLiveness::Dead);
         let boot = self.new_boot(others.is_empty())?;
         self.wait_for_disk(boot.is_some())?;
         let sweeps = self.options.sweeps();
         let mut next = Swept::default();
         let after_commit = self.transaction(|transaction| {
             boot.iter().try_for_each(|boot| transaction.reboot(boot))?;
-            dead.iter().try_for_each(|client| transaction.bury(*client).map(drop))?;
+            dead.iter().try_for_each(|client| transaction.reap(*client).map(drop))?;
             next = if sweeps { transaction.sweep()? } else { Swept::default() };
             Ok(schema::note_clocks(transaction.db, transaction.now)?)
         });
@@ -159,17 +159,17 @@ impl Store {
         if self.suspects.is_empty() { nap } else { Duration::ZERO }
     }
 
-    /// Runs `work` on this thread if nobody else is at the store; gives it back
+    /// Runs `command` on this thread if nobody else is at the store; gives it back
     /// otherwise.
     pub(super) fn run_if_free(
         &mut self,
-        work: Box<dyn AnyCommand>,
+        command: Box<dyn AnyCommand>,
     ) -> Result<(), Box<dyn AnyCommand>> {
-        let free = self.suspects.is_empty() && (work.reads() || self.gate.try_lock().is_ok());
+        let free = self.suspects.is_empty() && (command.reads() || self.gate.try_lock().is_ok());
         if !free {
-            return Err(work);
+            return Err(command);
         }
-        self.run(vec![work]);
+        self.run(vec![command]);
         Ok(())
     }
 
@@ -194,15 +194,15 @@ impl Store {
     }
 
     pub(super) fn run(&mut self, mut batch: Vec<Box<dyn AnyCommand>>) {
-        let reads = self.suspects.is_empty() && batch.iter().all(|work| work.reads());
-        batch.iter().for_each(|work| work.prepare(&self.inbox.tickets));
+        let reads = self.suspects.is_empty() && batch.iter().all(|command| command.reads());
+        batch.iter().for_each(|command| command.prepare(&self.inbox.tickets));
         let end = if reads { self.read(&mut batch) } else { self.write(&mut batch) };
         let (end, after_commit) = match end {
             Ok(after_commit) => (Ok(()), after_commit),
             Err(error) => (Err(error), AfterCommit::default()),
         };
-        for work in batch {
-            work.finish(end.clone(), &self.inbox.tickets);
+        for command in batch {
+            command.finish(end.clone(), &self.inbox.tickets);
         }
         self.deliver(after_commit);
     }
@@ -213,23 +213,23 @@ impl Store {
         let now = self.clock.now();
         let tickets = Arc::clone(&self.inbox.tickets);
         let mut transaction =
-            Transaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
-        let done = batch.iter_mut().try_for_each(|work| work.run(&mut transaction));
+            StoreTransaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
+        let done = batch.iter_mut().try_for_each(|command| command.run(&mut transaction));
         let end = self.exec("ROLLBACK");
         done.and(end).map_err(|e| told(&e, &path)).map(|()| AfterCommit::default())
     }
 
     fn write(&mut self, batch: &mut [Box<dyn AnyCommand>]) -> Result<AfterCommit> {
-        self.wait_for_disk(batch.iter().any(|work| work.is_lasting()))?;
+        self.wait_for_disk(batch.iter().any(|command| command.is_lasting()))?;
         self.gate.lock().map_err(|e| outside(&self.options, e))?;
         let suspects = std::mem::take(&mut self.suspects);
         let done = self.transaction(|transaction| {
             for client in suspects {
-                let _ = transaction.is_dead(client) && transaction.bury(client)?;
+                let _ = transaction.is_dead(client) && transaction.reap(client)?;
             }
-            batch.iter_mut().try_for_each(|work| work.run(transaction))?;
+            batch.iter_mut().try_for_each(|command| command.run(transaction))?;
             // Those who waited for the dead need not wait for our next sweep.
-            if transaction.after_commit.buried.is_empty() {
+            if transaction.after_commit.reaped.is_empty() {
                 Ok(())
             } else {
                 transaction.sweep().map(drop)
@@ -245,7 +245,7 @@ impl Store {
     /// One transaction: stands, or is undone, or nobody can tell.
     fn transaction(
         &mut self,
-        work: impl FnOnce(&mut Transaction<'_>) -> Result<(), StoreFault>,
+        work: impl FnOnce(&mut StoreTransaction<'_>) -> Result<(), StoreFault>,
     ) -> Result<AfterCommit> {
         let path = self.options.path.clone();
         self.exec("BEGIN IMMEDIATE").map_err(|e| told(&e, &path))?;
@@ -253,7 +253,7 @@ impl Store {
         let now = self.clock.now();
         let tickets = Arc::clone(&self.inbox.tickets);
         let mut transaction =
-            Transaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
+            StoreTransaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
         let done = work(&mut transaction).and_then(|()| transaction.flush());
         let after_commit = std::mem::take(&mut transaction.after_commit);
         if let Err(fault) = done {
@@ -296,7 +296,7 @@ impl Store {
         {
             self.tell(client, message);
         }
-        for client in after_commit.buried {
+        for client in after_commit.reaped {
             self.inbox.tickets.died(client);
             self.clients.clear(client);
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::clients::{ClientId, ClientRegistry, Liveness};
+use super::clients::{ClientId, ClientLiveness, ClientRegistry};
 use super::fault::{StoreFault, Trial};
 use super::notify::{Message, Tickets};
 use super::schema::{at, int};
@@ -21,7 +21,7 @@ pub(super) const BROOM: u64 = 64;
 
 /// One transaction: what it has read, and what it has done.
 #[derive(Debug)]
-pub(super) struct Transaction<'a> {
+pub(super) struct StoreTransaction<'a> {
     pub(super) db: &'a Connection,
     pub(super) clients: &'a ClientRegistry,
     pub(super) tickets: &'a Tickets,
@@ -41,7 +41,7 @@ pub(super) struct Transaction<'a> {
 pub(super) struct AfterCommit {
     pub(super) follow_ups: Vec<(ClientId, FollowUp)>,
     pub(super) evictions: Vec<(ClientId, Message)>,
-    pub(super) buried: Vec<ClientId>,
+    pub(super) reaped: Vec<ClientId>,
     /// Who watches a record that was changed.
     pub(super) rung: HashSet<ClientId>,
     /// When the first of what was written may be forgotten.
@@ -56,13 +56,13 @@ struct Fence {
 
 /// One name, as loaded.
 #[derive(Debug)]
-pub(super) struct NameRow {
+pub(super) struct LoadedName {
     pub(super) name: Name,
     pub(super) state: State,
     text: Option<String>,
 }
 
-impl<'a> Transaction<'a> {
+impl<'a> StoreTransaction<'a> {
     pub(super) fn new(
         db: &'a Connection,
         clients: &'a ClientRegistry,
@@ -85,32 +85,32 @@ impl<'a> Transaction<'a> {
     }
 
     /// Loads a name; its seats know when they expire.
-    pub(super) fn load(&mut self, name: &Name) -> Trial<NameRow> {
+    pub(super) fn load(&mut self, name: &Name) -> Trial<LoadedName> {
         const GET: &str = "SELECT state FROM names WHERE namespace = ?1 AND name = ?2";
         let mut get = self.db.prepare_cached(GET)?;
         let key = [name.namespace().as_str(), name.as_str()];
         let text: Option<String> = get.query_row(key, |row| row.get(0)).optional()?;
         let state =
             text.as_deref().map_or_else(|| Ok(State::default()), |text| parse(name, text))?;
-        let mut page = NameRow { name: name.clone(), state, text };
-        self.follow(&mut page)?;
-        Ok(page)
+        let mut loaded = LoadedName { name: name.clone(), state, text };
+        self.follow(&mut loaded)?;
+        Ok(loaded)
     }
 
     /// Gives every seat the expiry of its session.
-    pub(super) fn follow(&mut self, page: &mut NameRow) -> Trial<()> {
-        for session in page.state.sessions() {
+    pub(super) fn follow(&mut self, loaded: &mut LoadedName) -> Trial<()> {
+        for session in loaded.state.sessions() {
             self.sessions.get(session)?;
         }
-        page.state.follow(|id| self.sessions.expiry(id));
+        loaded.state.follow(|id| self.sessions.expiry(id));
         Ok(())
     }
 
     /// Takes one step on a loaded name.
-    pub(super) fn step(&mut self, page: &mut NameRow, verb: Verb) -> Trial<Answer> {
+    pub(super) fn step(&mut self, loaded: &mut LoadedName, verb: Verb) -> Trial<Answer> {
         let now = self.now;
-        let fence = self.fence(page.name.namespace())?;
-        let step = step(&mut page.state, verb, now, &mut fence.last);
+        let fence = self.fence(loaded.name.namespace())?;
+        let step = step(&mut loaded.state, verb, now, &mut fence.last);
         for follow_up in step.follow_ups {
             let session = match follow_up {
                 FollowUp::HandedOver { session, .. } | FollowUp::Evicted { session, .. } => session,
@@ -134,7 +134,7 @@ impl<'a> Transaction<'a> {
             let last = last.unsigned_abs();
             self.fences.insert(namespace.clone(), Fence { last, stored: last });
         }
-        self.fences.get_mut(namespace).ok_or_else(|| StoreFault::Refused(lost_page()))
+        self.fences.get_mut(namespace).ok_or_else(|| StoreFault::Refused(lost_name()))
     }
 
     /// The newest fence of a namespace, as far as this transaction has come.
@@ -155,19 +155,19 @@ impl<'a> Transaction<'a> {
     }
 
     /// Writes a name back, if it has changed.
-    pub(super) fn save(&mut self, mut page: NameRow) -> Trial<()> {
-        let (watch, forget_at) = (page.state.sessions().next(), page.state.forget_at());
+    pub(super) fn save(&mut self, mut loaded: LoadedName) -> Trial<()> {
+        let (watch, forget_at) = (loaded.state.sessions().next(), loaded.state.forget_at());
         // Expiry lives in the sessions; leaving it out keeps the text stable.
-        page.state.follow(|_| GONE);
-        if page.state == State::default() {
-            return page.text.map_or(Ok(()), |_| self.delete(&page.name));
+        loaded.state.follow(|_| GONE);
+        if loaded.state == State::default() {
+            return loaded.text.map_or(Ok(()), |_| self.delete(&loaded.name));
         }
-        let text = serde_json::to_string(&page.state).map_err(|e| lost_page().caused_by(e))?;
-        if page.text.as_ref() == Some(&text) {
+        let text = serde_json::to_string(&loaded.state).map_err(|e| lost_name().caused_by(e))?;
+        if loaded.text.as_ref() == Some(&text) {
             return Ok(());
         }
         self.plan(forget_at);
-        self.write(&page.name, &text, forget_at, watch)
+        self.write(&loaded.name, &text, forget_at, watch)
     }
 
     fn write(
@@ -199,9 +199,9 @@ impl<'a> Transaction<'a> {
 
     /// Lets time pass for one name.
     pub(super) fn tick(&mut self, name: &Name) -> Trial<()> {
-        let mut page = self.load(name)?;
-        self.step(&mut page, Verb::Tick)?;
-        self.save(page)
+        let mut loaded = self.load(name)?;
+        self.step(&mut loaded, Verb::Tick)?;
+        self.save(loaded)
     }
 
     /// Writes down the fences that were given out.
@@ -216,11 +216,11 @@ impl<'a> Transaction<'a> {
 
     /// Ends the sessions of those among `sessions` whose client has died;
     /// `true` if there were any.
-    pub(super) fn bury_dead(&mut self, sessions: &[SessionId]) -> Trial<bool> {
+    pub(super) fn reap_dead(&mut self, sessions: &[SessionId]) -> Trial<bool> {
         let mut any = false;
         for &id in sessions {
             let client = self.sessions.live(id)?.map_or(0, |session| session.client);
-            any |= client != 0 && self.is_dead(client) && self.bury(client)?;
+            any |= client != 0 && self.is_dead(client) && self.reap(client)?;
         }
         Ok(any)
     }
@@ -230,7 +230,7 @@ impl<'a> Transaction<'a> {
         if client == self.client || self.living.contains(&client) {
             return false;
         }
-        let dead = self.clients.life(client) == Liveness::Dead;
+        let dead = self.clients.liveness(client) == ClientLiveness::Dead;
         if !dead {
             self.living.insert(client);
         }
@@ -238,10 +238,10 @@ impl<'a> Transaction<'a> {
     }
 
     /// Ends all sessions of a dead client, now.
-    pub(super) fn bury(&mut self, client: ClientId) -> Trial<bool> {
+    pub(super) fn reap(&mut self, client: ClientId) -> Trial<bool> {
         self.sessions.end_of(client)?;
         self.leave_watchers(client)?;
-        self.after_commit.buried.push(client);
+        self.after_commit.reaped.push(client);
         Ok(true)
     }
 }
@@ -254,6 +254,6 @@ fn parse(name: &Name, text: &str) -> Result<State, Error> {
     })
 }
 
-fn lost_page() -> Error {
+fn lost_name() -> Error {
     Error::new(ErrorKind::Unexpected, "the state of a name cannot be written")
 }

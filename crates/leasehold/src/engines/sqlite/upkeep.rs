@@ -8,7 +8,7 @@ use rusqlite::params;
 use super::changes::{KEEP, ROLL_CALL};
 use super::fault::{StoreFault, Trial};
 use super::schema::{at, int, known_offset, moment, note_clocks, number, read_name, set, span};
-use super::transaction::{BROOM, Transaction};
+use super::transaction::{BROOM, StoreTransaction};
 use crate::clock::{Moment, wall_micros};
 use crate::engine::state::Verb;
 use crate::name::Name;
@@ -25,7 +25,7 @@ pub(super) struct Swept {
     pub(super) then: Option<Moment>,
 }
 
-impl Transaction<'_> {
+impl StoreTransaction<'_> {
     /// Removes some of what is over; says when there is more to do.
     pub(super) fn sweep(&mut self) -> Trial<Swept> {
         // First: what the dead have left is then swept with the rest.
@@ -101,7 +101,7 @@ impl Transaction<'_> {
     }
 }
 
-impl Transaction<'_> {
+impl StoreTransaction<'_> {
     /// Carries everything over to a new boot: its clock starts again at zero,
     /// all clients are dead, and the last commits may never have reached the
     /// disk.
@@ -164,11 +164,11 @@ impl Transaction<'_> {
 
     fn carry_over(&mut self, name: &Name, then: Moment, ended: &HashMap<u64, Moment>) -> Trial<()> {
         let now = self.now;
-        let mut page = self.load(name)?;
-        page.state.shift(|moment| carried(moment, then, now));
-        page.state.follow(|session| ended.get(&session).copied().unwrap_or_default());
-        self.step(&mut page, Verb::Tick)?;
-        self.save(page)
+        let mut loaded = self.load(name)?;
+        loaded.state.shift(|moment| carried(moment, then, now));
+        loaded.state.follow(|session| ended.get(&session).copied().unwrap_or_default());
+        self.step(&mut loaded, Verb::Tick)?;
+        self.save(loaded)
     }
 }
 

@@ -9,12 +9,12 @@ use tokio::net::UnixStream;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::acquire::outlook;
-use super::clients::{ClientId, ClientRegistry, Liveness};
-use super::command::Command;
+use super::clients::{ClientId, ClientLiveness, ClientRegistry};
+use super::command::StoreCommand;
 use super::executor::ExecutorHandle;
 use super::fault::Trial;
-use super::notify::{Outlook, Tickets};
-use super::transaction::Transaction;
+use super::notify::{StoreOutlook, Tickets};
+use super::transaction::StoreTransaction;
 use crate::claim::{Ticket, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::state::{Answer, Step, Verb, step};
@@ -85,7 +85,7 @@ impl WaitContext {
 
     /// When the name may open by itself, or after the poll interval. A moment
     /// that has passed has been looked at already.
-    fn next_look(&self, outlook: &Outlook, now: Moment) -> Moment {
+    fn next_look(&self, outlook: &StoreOutlook, now: Moment) -> Moment {
         let poll = now.after(self.poll);
         if outlook.look_at > now { poll.min(outlook.look_at) } else { poll }
     }
@@ -110,23 +110,23 @@ pub(super) struct Peek(pub(super) Ticket);
 pub(super) enum Peeked {
     /// There is reason to claim again.
     Look,
-    Still(Outlook),
+    Still(StoreOutlook),
 }
 
-impl Command for Peek {
+impl StoreCommand for Peek {
     type Answer = Peeked;
     const READS: bool = true;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Peeked> {
-        let page = transaction.load(&self.0.name)?;
-        let Some((session, None)) = page.state.find(self.0.id) else { return Ok(Peeked::Look) };
-        let mut next = page.state.clone();
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Peeked> {
+        let loaded = transaction.load(&self.0.name)?;
+        let Some((session, None)) = loaded.state.find(self.0.id) else { return Ok(Peeked::Look) };
+        let mut next = loaded.state.clone();
         let verb = Verb::Renew { id: self.0.id, ttl: transaction.sessions.left(session)? };
         let Step { answer, follow_ups } = step(&mut next, verb, transaction.now, &mut 0);
         if !matches!(answer, Answer::Queued { .. }) || !follow_ups.is_empty() {
             return Ok(Peeked::Look);
         }
-        let ahead: Vec<_> = page.state.ahead(self.0.id).take(4).collect();
+        let ahead: Vec<_> = loaded.state.ahead(self.0.id).take(4).collect();
         for id in ahead {
             let client = transaction.sessions.live(id)?.map_or(0, |session| session.client);
             if client != 0 && transaction.is_dead(client) {
@@ -134,7 +134,7 @@ impl Command for Peek {
             }
         }
         let look_at = next.opens_at(self.0.mode);
-        Ok(Peeked::Still(outlook(transaction, &page, &self.0, look_at)?))
+        Ok(Peeked::Still(outlook(transaction, &loaded, &self.0, look_at)?))
     }
 
     fn settle(&mut self, answer: Result<&Peeked, &Error>, tickets: &Tickets) {
@@ -214,16 +214,16 @@ async fn watch(clients: Arc<ClientRegistry>, client: ClientId, handle: ExecutorH
 #[derive(Debug)]
 pub(super) struct Reap(pub(super) ClientId);
 
-impl Command for Reap {
+impl StoreCommand for Reap {
     /// Whether it does not run any more, as far as can be told.
     type Answer = bool;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<bool> {
-        match transaction.clients.life(self.0) {
-            Liveness::Alive => Ok(false),
-            Liveness::Dead => transaction.bury(self.0),
-            // Someone else has buried it, or its ttl will tell.
-            Liveness::Unclear => Ok(true),
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<bool> {
+        match transaction.clients.liveness(self.0) {
+            ClientLiveness::Alive => Ok(false),
+            ClientLiveness::Dead => transaction.reap(self.0),
+            // Someone else has reaped it, or its ttl will tell.
+            ClientLiveness::Unclear => Ok(true),
         }
     }
 

@@ -6,9 +6,9 @@ use tokio::sync::Notify;
 
 use super::changes::ChangeBatch;
 use super::clients::{ClientId, fresh_id};
-use super::command::Command;
+use super::command::StoreCommand;
 use super::fault::Trial;
-use super::transaction::Transaction;
+use super::transaction::StoreTransaction;
 use super::wait::WaitContext;
 use crate::engine::{RecordEvent, Scope};
 use crate::engines::kit::record_watch::{ChangeSource, ReadUpTo, RecordWatcher, RecordWatchers};
@@ -92,11 +92,11 @@ impl ChangeSource for StoreChanges {
 #[derive(Debug)]
 pub(super) struct EnterWatcher(pub(super) u64, pub(super) Scope);
 
-impl Command for EnterWatcher {
+impl StoreCommand for EnterWatcher {
     /// The version from which on it hears of everything.
     type Answer = u64;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<u64> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<u64> {
         transaction.enter_watcher(self.0, &self.1)
     }
 }
@@ -104,10 +104,10 @@ impl Command for EnterWatcher {
 #[derive(Debug)]
 pub(super) struct LeaveWatcher(pub(super) u64);
 
-impl Command for LeaveWatcher {
+impl StoreCommand for LeaveWatcher {
     type Answer = ();
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<()> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<()> {
         transaction.leave_watcher(self.0)
     }
 }
@@ -119,11 +119,11 @@ pub(super) struct ReadNews {
     pub(super) cursor: u64,
 }
 
-impl Command for ReadNews {
+impl StoreCommand for ReadNews {
     type Answer = Option<ChangeBatch>;
     const READS: bool = true;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Option<ChangeBatch>> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Option<ChangeBatch>> {
         transaction.news(self.id, &self.scope, self.cursor)
     }
 }
@@ -140,11 +140,11 @@ pub(super) struct Around {
     pub(super) keepers: Vec<ClientId>,
 }
 
-impl Command for LookAround {
+impl StoreCommand for LookAround {
     type Answer = Around;
     const READS: bool = true;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Around> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Around> {
         Ok(Around { ended: transaction.has_ended_records()?, keepers: transaction.keepers()? })
     }
 }
@@ -153,14 +153,14 @@ impl Command for LookAround {
 #[derive(Debug)]
 pub(super) struct SweepUp;
 
-impl Command for SweepUp {
+impl StoreCommand for SweepUp {
     type Answer = ();
 
     fn is_quick(&self) -> bool {
         false
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<()> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<()> {
         transaction.sweep().map(drop)
     }
 }
