@@ -199,11 +199,6 @@ impl<O: QueueOutlook> Tickets<O> {
         }
     }
 
-    /// A waiter has looked for itself and knows better.
-    pub(in crate::engines) fn revise(&self, id: LeaseId, outlook: O) {
-        self.revised(id, outlook, |_| {});
-    }
-
     fn revised(&self, id: LeaseId, outlook: O, then: impl FnOnce(&TicketEntry<O>)) {
         if let Some(entry) = self.map().get_mut(&id)
             && let TicketPhase::Queued(known) = &mut entry.phase
@@ -243,6 +238,11 @@ impl<O: QueueOutlook> Tickets<O> {
             }
             _ => TicketStatus::Look,
         }
+    }
+
+    /// A waiter has looked for itself and knows better.
+    pub(in crate::engines) fn revise(&self, id: LeaseId, outlook: O) {
+        self.revised(id, outlook, |_| {});
     }
 
     /// Everyone looks again whose outlook was this.

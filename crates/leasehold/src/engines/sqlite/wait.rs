@@ -103,11 +103,11 @@ impl Drop for PollTask {
 
 /// A waiter's look at the store, in case that a message was lost.
 #[derive(Debug)]
-pub(super) struct Peek(pub(super) Ticket);
+struct Peek(Ticket);
 
 /// What a waiter saw.
 #[derive(Debug)]
-pub(super) enum Peeked {
+enum Peeked {
     /// There is reason to claim again.
     Look,
     Still(StoreOutlook),
@@ -212,7 +212,7 @@ async fn watch(clients: Arc<ClientRegistry>, client: ClientId, handle: ExecutorH
 
 /// Ends what a dead client left behind.
 #[derive(Debug)]
-pub(super) struct Reap(pub(super) ClientId);
+struct Reap(ClientId);
 
 impl StoreCommand for Reap {
     /// Whether it does not run any more, as far as can be told.

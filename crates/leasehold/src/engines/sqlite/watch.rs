@@ -90,7 +90,7 @@ impl ChangeSource for StoreChanges {
 }
 
 #[derive(Debug)]
-pub(super) struct EnterWatcher(pub(super) u64, pub(super) Scope);
+struct EnterWatcher(u64, Scope);
 
 impl StoreCommand for EnterWatcher {
     /// The version from which on it hears of everything.
@@ -102,7 +102,7 @@ impl StoreCommand for EnterWatcher {
 }
 
 #[derive(Debug)]
-pub(super) struct LeaveWatcher(pub(super) u64);
+struct LeaveWatcher(u64);
 
 impl StoreCommand for LeaveWatcher {
     type Answer = ();
@@ -113,10 +113,10 @@ impl StoreCommand for LeaveWatcher {
 }
 
 #[derive(Debug)]
-pub(super) struct ReadNews {
-    pub(super) id: u64,
-    pub(super) scope: Scope,
-    pub(super) cursor: u64,
+struct ReadNews {
+    id: u64,
+    scope: Scope,
+    cursor: u64,
 }
 
 impl StoreCommand for ReadNews {
@@ -130,14 +130,14 @@ impl StoreCommand for ReadNews {
 
 /// A watcher's look for what nobody has noticed.
 #[derive(Debug)]
-pub(super) struct LookAround;
+struct LookAround;
 
 #[derive(Debug)]
-pub(super) struct Around {
+struct Around {
     /// There are records that are over.
-    pub(super) ended: bool,
+    ended: bool,
     /// Whose death would end more.
-    pub(super) keepers: Vec<ClientId>,
+    keepers: Vec<ClientId>,
 }
 
 impl StoreCommand for LookAround {
@@ -151,7 +151,7 @@ impl StoreCommand for LookAround {
 
 /// Ends what is over.
 #[derive(Debug)]
-pub(super) struct SweepUp;
+struct SweepUp;
 
 impl StoreCommand for SweepUp {
     type Answer = ();
