@@ -42,7 +42,7 @@ struct MemoryState {
     names: NameMap<NameState>,
     /// The names that may be forgotten one day, each at most once.
     idle: VecDeque<(Moment, Name)>,
-    waiters: HashMap<LeaseId, Waiter>,
+    waiters: HashMap<LeaseId, MemoryWaiter>,
     records: MemoryRecords,
     /// The last fence and the last version: one counter for both.
     fence: u64,
@@ -57,7 +57,7 @@ struct NameState {
 
 /// Where a waiter is told of its grant.
 #[derive(Debug, Default)]
-struct Waiter {
+struct MemoryWaiter {
     rings: Arc<Notify>,
     grant: Option<(u64, Predecessor)>,
 }

@@ -11,6 +11,8 @@ pub(super) mod health;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 pub(super) mod hosts;
 pub(super) mod lifeline;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+pub(super) mod record_watch;
 #[cfg(feature = "_server")]
 pub(super) mod skew;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
@@ -19,4 +21,6 @@ pub(super) mod supervise;
 pub(super) mod timeout;
 #[cfg(feature = "_server")]
 pub(super) mod tls;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+pub(super) mod waiters;
 pub(super) mod watch_queue;

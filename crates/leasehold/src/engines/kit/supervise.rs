@@ -17,15 +17,17 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// A connection that stands, or stood. Cheap to clone.
-pub(in crate::engines) trait Connection: Clone + Send + Sync + 'static {
+pub(in crate::engines) trait SupervisedConnection:
+    Clone + Send + Sync + 'static
+{
     fn is_gone(&self) -> bool;
 
     fn close(&self);
 }
 
 /// How connections of one kind are made and looked after.
-pub(in crate::engines) trait Dial: Send + Sync + 'static {
-    type Connection: Connection;
+pub(in crate::engines) trait Supervise: Send + Sync + 'static {
+    type Connection: SupervisedConnection;
 
     fn clock(&self) -> &Clock;
 
@@ -43,7 +45,7 @@ pub(in crate::engines) trait Dial: Send + Sync + 'static {
     fn away(&self, why: &'static str) -> Error;
 }
 
-enum State<C> {
+enum SupervisedState<C> {
     Up(C),
     /// With the reason why the last attempt failed, once there was one.
     Down(Option<Error>),
@@ -52,16 +54,16 @@ enum State<C> {
 
 /// A connection for ever. Without it nothing is made again; what is under way on
 /// the last connection may come to its end, unless it was closed.
-pub(in crate::engines) struct Supervisor<D: Dial> {
-    state: Arc<watch::Sender<State<D::Connection>>>,
+pub(in crate::engines) struct Supervisor<D: Supervise> {
+    state: Arc<watch::Sender<SupervisedState<D::Connection>>>,
     dialer: Arc<D>,
     task: AbortHandle,
 }
 
-impl<D: Dial> Supervisor<D> {
+impl<D: Supervise> Supervisor<D> {
     /// Connects, and keeps at it.
     pub(in crate::engines) fn start(dialer: Arc<D>) -> Self {
-        let state = Arc::new(watch::Sender::new(State::Down(None)));
+        let state = Arc::new(watch::Sender::new(SupervisedState::Down(None)));
         let task = keep(Arc::clone(&dialer), Arc::clone(&state));
         let task = Handle::current().spawn(task).abort_handle();
         Self { state, dialer, task }
@@ -70,7 +72,7 @@ impl<D: Dial> Supervisor<D> {
     /// The connection, if it stands now.
     pub(in crate::engines) fn standing(&self) -> Option<D::Connection> {
         match &*self.state.borrow() {
-            State::Up(connection) if !connection.is_gone() => Some(connection.clone()),
+            SupervisedState::Up(connection) if !connection.is_gone() => Some(connection.clone()),
             _ => None,
         }
     }
@@ -92,9 +94,11 @@ impl<D: Dial> Supervisor<D> {
         let mut fresh = false;
         loop {
             match &*state.borrow_and_update() {
-                State::Up(connection) if !connection.is_gone() => return Ok(connection.clone()),
-                State::Down(Some(why)) if fresh => return Err(why.clone()),
-                State::Closed => return Err(self.dialer.away("this client is closed")),
+                SupervisedState::Up(connection) if !connection.is_gone() => {
+                    return Ok(connection.clone());
+                }
+                SupervisedState::Down(Some(why)) if fresh => return Err(why.clone()),
+                SupervisedState::Closed => return Err(self.dialer.away("this client is closed")),
                 _ => {}
             }
             let changed = state.changed().await;
@@ -106,13 +110,13 @@ impl<D: Dial> Supervisor<D> {
     /// For good.
     pub(in crate::engines) fn close(&self) {
         self.task.abort();
-        if let State::Up(connection) = self.state.send_replace(State::Closed) {
+        if let SupervisedState::Up(connection) = self.state.send_replace(SupervisedState::Closed) {
             connection.close();
         }
     }
 }
 
-impl<D: Dial> Drop for Supervisor<D> {
+impl<D: Supervise> Drop for Supervisor<D> {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -124,13 +128,16 @@ pub(in crate::engines) const fn backoff() -> Backoff {
 }
 
 /// The task behind it: dial, up, probe, down, pause.
-async fn keep<D: Dial>(dialer: Arc<D>, state: Arc<watch::Sender<State<D::Connection>>>) {
+async fn keep<D: Supervise>(
+    dialer: Arc<D>,
+    state: Arc<watch::Sender<SupervisedState<D::Connection>>>,
+) {
     let mut backoff = backoff();
     loop {
         let stood = match dialer.dial().await {
             Ok(connection) => stand(&*dialer, &state, connection).await,
             Err(error) => {
-                state.send_replace(State::Down(Some(error)));
+                state.send_replace(SupervisedState::Down(Some(error)));
                 dialer.tell(false);
                 Duration::ZERO
             }
@@ -140,16 +147,16 @@ async fn keep<D: Dial>(dialer: Arc<D>, state: Arc<watch::Sender<State<D::Connect
 }
 
 /// From the moment the connection stands until it does not; how long.
-async fn stand<D: Dial>(
+async fn stand<D: Supervise>(
     dialer: &D,
-    state: &watch::Sender<State<D::Connection>>,
+    state: &watch::Sender<SupervisedState<D::Connection>>,
     connection: D::Connection,
 ) -> Duration {
     let born = dialer.clock().now();
-    state.send_replace(State::Up(connection.clone()));
+    state.send_replace(SupervisedState::Up(connection.clone()));
     dialer.tell(true);
     dialer.look_after(&connection).await;
-    state.send_replace(State::Down(None));
+    state.send_replace(SupervisedState::Down(None));
     dialer.tell(false);
     dialer.clock().now().since(born)
 }

@@ -13,19 +13,19 @@ const BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(in crate::engines) struct WatchQueue {
-    queue: Mutex<Queue>,
+    queue: Mutex<QueuedEvents>,
     news: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct QueuedEvents {
     events: VecDeque<RecordEvent>,
     bytes: usize,
     closed: bool,
 }
 
 impl WatchQueue {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, QueuedEvents> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

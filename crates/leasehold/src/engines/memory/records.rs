@@ -118,20 +118,20 @@ impl RecordStore for Memory {
             // What ended before is not news to this watcher.
             here.look(now);
             let queue = here.records.watch(scope);
-            Ok(Box::new(Watching { state, clock, queue }) as Box<dyn RecordEvents>)
+            Ok(Box::new(MemoryWatcher { state, clock, queue }) as Box<dyn RecordEvents>)
         })
     }
 }
 
 /// One watcher.
 #[derive(Debug)]
-struct Watching {
+struct MemoryWatcher {
     state: Arc<Mutex<MemoryState>>,
     clock: Clock,
     queue: Arc<WatchQueue>,
 }
 
-impl Watching {
+impl MemoryWatcher {
     async fn wait(&self) -> Option<RecordEvent> {
         loop {
             if let Some(next) = self.queue.pop() {
@@ -147,13 +147,13 @@ impl Watching {
     }
 }
 
-impl RecordEvents for Watching {
+impl RecordEvents for MemoryWatcher {
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
         Box::pin(self.wait())
     }
 }
 
-impl Drop for Watching {
+impl Drop for MemoryWatcher {
     fn drop(&mut self) {
         lock(&self.state).records.unwatch(&self.queue);
     }

@@ -10,7 +10,8 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::clients::ClientId;
 use super::fault::Trial;
-use super::transaction::{Transaction, at, int};
+use super::schema::{at, int};
+use super::transaction::StoreTransaction;
 use crate::claim::RawRecord;
 use crate::engine::{RecordEvent, Scope};
 use crate::name::{Name, Namespace};
@@ -69,7 +70,7 @@ impl ChangeRow {
     }
 }
 
-impl Transaction<'_> {
+impl StoreTransaction<'_> {
     /// Who watches in a namespace.
     fn listeners(&mut self, namespace: &Namespace) -> Trial<&[(ClientId, Scope)]> {
         if !self.listeners.contains_key(namespace) {
@@ -154,7 +155,7 @@ impl Transaction<'_> {
         const PUT: &str = "INSERT OR REPLACE INTO watchers (id, client, namespace, root, depth) \
              VALUES (?1, ?2, ?3, ?4, ?5)";
         let depth = i64::try_from(scope.depth()).unwrap_or(i64::MAX);
-        let (client, space) = (int(self.mine.client), scope.namespace().as_str());
+        let (client, space) = (int(self.client), scope.namespace().as_str());
         let row = params![int(id), client, space, scope.root(), depth];
         self.db.prepare_cached(PUT)?.execute(row)?;
         self.listeners.remove(scope.namespace());
@@ -181,11 +182,10 @@ impl Transaction<'_> {
     pub(super) fn end_watchers(&mut self) -> Trial<()> {
         const ALL: &str = "SELECT DISTINCT client FROM watchers WHERE client <> ?1 LIMIT ?2";
         let mut all = self.db.prepare_cached(ALL)?;
-        let rows =
-            all.query_map([int(self.mine.client), int(BROOM)], |row| row.get::<_, i64>(0))?;
+        let rows = all.query_map([int(self.client), int(BROOM)], |row| row.get::<_, i64>(0))?;
         let clients = rows.collect::<Result<Vec<_>, _>>()?;
         for client in clients.iter().map(|client| client.unsigned_abs()) {
-            let _ = self.is_dead(client) && self.bury(client)?;
+            let _ = self.is_dead(client) && self.reap(client)?;
         }
         Ok(())
     }
@@ -269,7 +269,7 @@ impl Transaction<'_> {
         const FIND: &str = "SELECT DISTINCT client FROM sessions WHERE client NOT IN (0, ?1) \
              AND EXISTS (SELECT 1 FROM records WHERE session = sessions.id) LIMIT 64";
         let mut find = self.db.prepare_cached(FIND)?;
-        let rows = find.query_map([int(self.mine.client)], |row| row.get::<_, i64>(0))?;
+        let rows = find.query_map([int(self.client)], |row| row.get::<_, i64>(0))?;
         Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().map(i64::unsigned_abs).collect())
     }
 

@@ -4,12 +4,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::clients::{Liveness, beside};
-use super::command::Command;
+use super::clients::{ClientLiveness, beside};
+use super::command::StoreCommand;
 use super::fault::Trial;
 use super::host::{FileSystem, file_system};
 use super::schema;
-use super::transaction::Transaction;
+use super::transaction::StoreTransaction;
 use crate::engine::{Finding, Severity};
 
 /// A log larger than this was not folded into the file for a long time.
@@ -22,14 +22,14 @@ pub(super) struct Examine {
     pub(super) path: PathBuf,
 }
 
-impl Command for Examine {
+impl StoreCommand for Examine {
     type Answer = Vec<Finding>;
 
     fn is_quick(&self) -> bool {
         false
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Vec<Finding>> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Vec<Finding>> {
         let mut found = Vec::new();
         found.extend(integrity(transaction)?);
         found.extend(disk(&self.path));
@@ -42,7 +42,7 @@ impl Command for Examine {
     }
 }
 
-fn integrity(transaction: &Transaction<'_>) -> Trial<Option<Finding>> {
+fn integrity(transaction: &StoreTransaction<'_>) -> Trial<Option<Finding>> {
     let read = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
     let verdict = transaction.db.query_row("PRAGMA quick_check(1)", [], read)?;
     Ok((verdict != "ok").then(|| {
@@ -90,7 +90,7 @@ fn access(path: &Path) -> Option<Finding> {
     })
 }
 
-fn clocks(transaction: &Transaction<'_>) -> Trial<Option<Finding>> {
+fn clocks(transaction: &StoreTransaction<'_>) -> Trial<Option<Finding>> {
     let here = schema::offset(transaction.now);
     let known = schema::known_offset(transaction.db)?.unwrap_or(here);
     let jump = Duration::from_micros(here.abs_diff(known));
@@ -104,15 +104,17 @@ fn clocks(transaction: &Transaction<'_>) -> Trial<Option<Finding>> {
     }))
 }
 
-fn clients(transaction: &Transaction<'_>) -> Vec<Finding> {
+fn clients(transaction: &StoreTransaction<'_>) -> Vec<Finding> {
     let all = transaction.clients.clients().unwrap_or_default();
-    let dead =
-        all.iter().filter(|client| transaction.clients.life(**client) == Liveness::Dead).count();
+    let dead = all
+        .iter()
+        .filter(|client| transaction.clients.liveness(**client) == ClientLiveness::Dead)
+        .count();
     let count = format!("clients: {}, of them dead: {dead}", all.len());
     let advice =
         "nothing has to be done: the dead are cleared away when their leases are asked for";
     let mut found = vec![Finding::new(Severity::Note, count, advice)];
-    if !transaction.clients.shows(transaction.mine.client) {
+    if !transaction.clients.shows(transaction.client) {
         found.push(Finding::new(
             Severity::Warning,
             "someone has removed the lock file of this process",

@@ -36,7 +36,7 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// What can be told of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Liveness {
+pub(super) enum ClientLiveness {
     Alive,
     Dead,
     /// Its file is not there or not ours to open: its ttl will tell.
@@ -86,12 +86,12 @@ impl ClientRegistry {
     }
 
     /// Whether a client still runs.
-    pub(super) fn life(&self, client: ClientId) -> Liveness {
+    pub(super) fn liveness(&self, client: ClientId) -> ClientLiveness {
         // A shared lock, so that two who look at once do not see each other.
         match File::open(self.lock_path(client)).map(|file| file.try_lock_shared()) {
-            Ok(Ok(())) => Liveness::Dead,
-            Ok(Err(TryLockError::WouldBlock)) => Liveness::Alive,
-            Ok(Err(TryLockError::Error(_))) | Err(_) => Liveness::Unclear,
+            Ok(Ok(())) => ClientLiveness::Dead,
+            Ok(Err(TryLockError::WouldBlock)) => ClientLiveness::Alive,
+            Ok(Err(TryLockError::Error(_))) | Err(_) => ClientLiveness::Unclear,
         }
     }
 

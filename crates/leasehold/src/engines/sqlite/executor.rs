@@ -7,19 +7,20 @@
 //! meanwhile in one transaction.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::SqliteOptions;
-use super::clients::{ClientId, ClientRegistry};
-use super::command::{AnyCommand, ExecutorMessage};
+use super::command::{AnyCommand, PendingCommand, StoreCommand};
+use super::fault::closed;
 use super::notify::Inbox;
-use super::store::Store;
+use super::open::SqliteOptions;
+use super::store::{LockStore, OpenedStore};
 use crate::clock::Clock;
+use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The most verbs of one transaction: the first must not wait for ever.
@@ -28,12 +29,12 @@ const BATCH: usize = 1000;
 const CROWD: usize = 4;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Executor(Arc<Inner>);
+pub(super) struct Executor(Arc<ExecutorState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct ExecutorState {
     /// Gone once the engine is closed.
-    store: Mutex<Option<Store>>,
+    store: Mutex<Option<LockStore>>,
     /// The thread wants the store: nobody may push in before it again and again.
     claimed: AtomicBool,
     /// So much work comes at once that sharing a commit is worth the way to the
@@ -41,25 +42,18 @@ struct Inner {
     crowded: AtomicBool,
 }
 
-/// What the engine gets to know of an opened store.
-#[derive(Debug)]
-pub(super) struct OpenedStore {
-    pub(super) clients: Arc<ClientRegistry>,
-    pub(super) client: ClientId,
-}
-
 impl Executor {
-    /// Does `work` here and now, if nobody is before it; `Ok(true)` if the
+    /// Does `command` here and now, if nobody is before it; `Ok(true)` if the
     /// thread should be called.
-    pub(super) fn serve(&self, work: Box<dyn AnyCommand>) -> Result<bool, Box<dyn AnyCommand>> {
-        let Inner { claimed, crowded, .. } = &*self.0;
+    pub(super) fn serve(&self, command: Box<dyn AnyCommand>) -> Result<bool, Box<dyn AnyCommand>> {
+        let ExecutorState { claimed, crowded, .. } = &*self.0;
         let wait = claimed.load(Ordering::Relaxed) || crowded.load(Ordering::Relaxed);
-        if wait || !work.is_quick() {
-            return Err(work);
+        if wait || !command.is_quick() {
+            return Err(command);
         }
-        let Ok(mut store) = self.0.store.try_lock() else { return Err(work) };
-        let Some(store) = store.as_mut() else { return Err(work) };
-        store.run_if_free(work)?;
+        let Ok(mut store) = self.0.store.try_lock() else { return Err(command) };
+        let Some(store) = store.as_mut() else { return Err(command) };
+        store.run_if_free(command)?;
         Ok(store.needs_care())
     }
 
@@ -73,7 +67,7 @@ impl Executor {
     ) -> Result<(JoinHandle<()>, oneshot::Receiver<Result<OpenedStore>>)> {
         let (ready, opened) = oneshot::channel();
         let executor = self.clone();
-        let live = move || match Store::open(options, clock, inbox) {
+        let live = move || match LockStore::open(options, clock, inbox) {
             Ok(store) => {
                 let opened = store.opened();
                 *executor.store() = Some(store);
@@ -95,9 +89,9 @@ impl Executor {
     fn live(&self, messages: &Receiver<ExecutorMessage>) {
         while let Some(nap) = self.nap() {
             match messages.recv_timeout(nap) {
-                Ok(ExecutorMessage::AnyCommand(work)) => self.work(messages, work),
+                Ok(ExecutorMessage::AnyCommand(command)) => self.work(messages, command),
                 Ok(ExecutorMessage::Care) | Err(RecvTimeoutError::Timeout) => {
-                    self.with(Store::care)
+                    self.with(LockStore::care)
                 }
                 Ok(ExecutorMessage::Close(done)) => self.end(Some(done), true),
                 #[cfg(test)]
@@ -109,7 +103,7 @@ impl Executor {
 
     /// How long to sleep; `None` once the store is closed.
     fn nap(&self) -> Option<Duration> {
-        self.store().as_mut().map(Store::doze)
+        self.store().as_mut().map(LockStore::doze)
     }
 
     fn work(&self, messages: &Receiver<ExecutorMessage>, first: Box<dyn AnyCommand>) {
@@ -117,11 +111,11 @@ impl Executor {
         let mut other = None;
         while batch.len() < BATCH
             && other.is_none()
-            && let Ok(post) = messages.try_recv()
+            && let Ok(message) = messages.try_recv()
         {
-            match post {
-                ExecutorMessage::AnyCommand(work) => batch.push(work),
-                post => other = Some(post),
+            match message {
+                ExecutorMessage::AnyCommand(command) => batch.push(command),
+                message => other = Some(message),
             }
         }
         self.0.crowded.store(batch.len() >= CROWD, Ordering::Relaxed);
@@ -133,7 +127,9 @@ impl Executor {
             Some(ExecutorMessage::Close(done)) => self.end(Some(done), true),
             #[cfg(test)]
             Some(ExecutorMessage::Die(done)) => self.end(Some(done), false),
-            Some(ExecutorMessage::Care | ExecutorMessage::AnyCommand(_)) => self.with(Store::care),
+            Some(ExecutorMessage::Care | ExecutorMessage::AnyCommand(_)) => {
+                self.with(LockStore::care)
+            }
             None => {}
         }
     }
@@ -149,7 +145,7 @@ impl Executor {
         }
     }
 
-    fn with(&self, work: impl FnOnce(&mut Store)) {
+    fn with(&self, work: impl FnOnce(&mut LockStore)) {
         self.0.claimed.store(true, Ordering::Relaxed);
         let mut store = self.store();
         self.0.claimed.store(false, Ordering::Relaxed);
@@ -158,7 +154,74 @@ impl Executor {
         }
     }
 
-    fn store(&self) -> MutexGuard<'_, Option<Store>> {
+    fn store(&self) -> MutexGuard<'_, Option<LockStore>> {
         self.0.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What reaches the thread of the store.
+pub(super) enum ExecutorMessage {
+    AnyCommand(Box<dyn AnyCommand>),
+    /// Something to look after, although there is no command.
+    Care,
+    Close(oneshot::Sender<()>),
+    /// Ends at once and leaves everything as a killed process would.
+    #[cfg(test)]
+    Die(oneshot::Sender<()>),
+}
+
+/// The way to the store.
+#[derive(Clone, Debug)]
+pub(super) struct ExecutorHandle {
+    messages: mpsc::Sender<ExecutorMessage>,
+    executor: Executor,
+}
+
+impl ExecutorHandle {
+    pub(super) fn new(executor: Executor) -> (Self, mpsc::Receiver<ExecutorMessage>) {
+        let (messages, received) = mpsc::channel();
+        (Self { messages, executor }, received)
+    }
+
+    /// Does it, once the future is polled.
+    pub(super) fn ask<C: StoreCommand>(&self, command: C) -> BoxFuture<Result<C::Answer>> {
+        let handle = self.clone();
+        Box::pin(async move {
+            let (command, answer) = PendingCommand::new(command);
+            handle.hand_in(command)?;
+            // The thread answers every job it takes, unless it is torn down.
+            answer.await.unwrap_or_else(|_| Err(closed().unknown()))
+        })
+    }
+
+    /// Has it done, without anyone waiting for it, and after everything that
+    /// was asked before: whoever leaves must not overtake its own coming.
+    pub(super) fn tell<C: StoreCommand>(&self, command: C) {
+        let (command, _) = PendingCommand::new(command);
+        // If the store is closed there is nothing left to do.
+        let _ = self.messages.send(ExecutorMessage::AnyCommand(command));
+    }
+
+    fn hand_in(&self, command: Box<dyn AnyCommand>) -> Result<()> {
+        let message = match self.executor.serve(command) {
+            Ok(false) => return Ok(()),
+            Ok(true) => ExecutorMessage::Care,
+            Err(command) => ExecutorMessage::AnyCommand(command),
+        };
+        self.messages.send(message).map_err(|_| closed())
+    }
+
+    /// Posts a message that is answered when it is done.
+    pub(super) fn post(
+        &self,
+        message: impl FnOnce(oneshot::Sender<()>) -> ExecutorMessage,
+    ) -> BoxFuture<()> {
+        let (reply, done) = oneshot::channel();
+        let sent = self.messages.send(message(reply)).is_ok();
+        Box::pin(async move {
+            if sent {
+                let _ = done.await;
+            }
+        })
     }
 }

@@ -35,6 +35,12 @@ pub(super) fn error(kind: ErrorKind, message: impl Into<String>, path: &Path) ->
     Error::new(kind, message).with("engine", "sqlite").with("path", path.display())
 }
 
+/// For whoever comes after the end.
+pub(super) fn closed() -> Error {
+    let message = "this engine is closed: open it again";
+    Error::new(ErrorKind::Unavailable, message).with("engine", "sqlite")
+}
+
 /// What SQLite said, and what to do about it.
 pub(super) fn told(cause: &rusqlite::Error, path: &Path) -> Error {
     let (kind, message) = match cause.sqlite_error_code() {

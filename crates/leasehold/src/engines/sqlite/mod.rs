@@ -8,50 +8,48 @@
 //! - `NAME-clients/ID.sock`: where a client is told that its turn has come,
 //!   and what closes when it dies.
 
+mod acquire;
 mod changes;
 mod checkup;
 mod clients;
 mod command;
-mod death_watch;
 mod executor;
 mod fault;
 mod host;
+mod lease;
 mod notify;
 mod open;
+mod operate;
 mod records;
 pub(in crate::engines) mod schema;
-mod session;
+mod sessions;
 mod store;
-mod sweep;
 #[cfg(test)]
 mod tests;
-mod tickets;
 mod transaction;
-mod verbs;
+mod upkeep;
 mod wait;
 mod watch;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::net::UnixListener;
 use tokio::task::AbortHandle;
 
+use self::acquire::Acquire;
 use self::checkup::Examine;
-use self::command::{ExecutorHandle, ExecutorMessage};
-use self::death_watch::DeathWatch;
-use self::executor::{Executor, OpenedStore};
-use self::fault::error;
-use self::host::HostFacts;
+use self::executor::{Executor, ExecutorHandle, ExecutorMessage};
+use self::fault::{closed, error};
+use self::lease::{Convert, Release, Renew};
 use self::notify::Inbox;
-use self::verbs::{
-    Acquire, AddRecord, Convert, Evict, Inspect, ListRecords, LoadRecord, Release, Renew,
-    StoreRecord,
-};
-use self::wait::WaitContext;
-use self::watch::Watching;
+pub(crate) use self::open::SqliteOptions;
+use self::operate::{Evict, Inspect};
+use self::records::{AddRecord, ListRecords, LoadRecord, StoreRecord};
+use self::store::OpenedStore;
+use self::wait::{DeathWatch, WaitContext};
+use self::watch::StoreChanges;
 use crate::claim::{
     Claim, Ending, Mode, RawRecord, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
 };
@@ -63,65 +61,9 @@ use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
     RecordListing, RecordStore, Scope, Selector,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::home::Handle;
 use crate::name::Name;
-use crate::url::Url;
-
-/// How to open a store.
-#[derive(Clone, Debug)]
-pub(crate) struct SqliteOptions {
-    /// The file.
-    pub(crate) path: PathBuf,
-    /// Whether to create the folder of the file, for its owner alone.
-    pub(crate) create_parent: bool,
-    /// How long to wait for a store that others are busy with.
-    pub(crate) busy: Duration,
-    /// How often a waiter looks although nobody has called it.
-    pub(crate) poll: Duration,
-    /// The shortest time between two rounds of cleaning up; `Duration::MAX`
-    /// for none.
-    pub(crate) sweep: Duration,
-    host: HostFacts,
-}
-
-impl SqliteOptions {
-    /// The defaults: 5 s for a busy store, a look every second.
-    #[must_use]
-    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            create_parent: false,
-            busy: Duration::from_secs(5),
-            poll: Duration::from_secs(1),
-            sweep: Duration::from_secs(1),
-            host: HostFacts::here(),
-        }
-    }
-
-    /// The path and options of `sqlite:PATH?busy=5s&poll=1s`.
-    pub(crate) fn from_url(url: &Url) -> Result<Self> {
-        // `sqlite:///a/b` is the same path as `sqlite:/a/b`.
-        let path = url.rest.strip_prefix("//").unwrap_or(&url.rest);
-        // Errors name the path, so a user and a password must not pass for one.
-        let server = url.rest.starts_with("//")
-            && path.split('/').next().is_some_and(|host| host.contains('@'));
-        if path.is_empty() || server {
-            return Err(Error::invalid(
-                "sqlite: needs the path of its file, and no server: sqlite:/var/lib/app.db",
-            ));
-        }
-        let mut options = Self::new(path);
-        options.busy = url.options.duration("busy")?.unwrap_or(options.busy);
-        options.poll = url.options.duration("poll")?.unwrap_or(options.poll);
-        options.create_parent = url.options.flag("create_parent")?;
-        Ok(options)
-    }
-
-    fn sweeps(&self) -> bool {
-        self.sweep < Duration::MAX
-    }
-}
 
 /// Opens a store. Runs on home, where its tasks will live.
 ///
@@ -151,8 +93,7 @@ impl Sqlite {
         let (handle, messages) = ExecutorHandle::new(executor.clone());
         let (path, poll) = (options.path.clone(), options.poll);
         let (thread, opened) = executor.start(options, clock.clone(), inbox.clone(), messages)?;
-        let OpenedStore { clients, client } =
-            opened.await.unwrap_or_else(|_| Err(command::closed()))?;
+        let OpenedStore { clients, client } = opened.await.unwrap_or_else(|_| Err(closed()))?;
         let home = Handle::current();
         let socket = UnixListener::bind(clients.socket(client)).map_err(|cause| {
             let message = "no socket can be made beside the store: look at the permissions there";
@@ -185,10 +126,10 @@ impl Sqlite {
 
     fn stop(
         &self,
-        post: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> ExecutorMessage,
+        message: impl FnOnce(tokio::sync::oneshot::Sender<()>) -> ExecutorMessage,
     ) -> BoxFuture<()> {
         self.quiet();
-        let stopped = self.context.handle.post(post);
+        let stopped = self.context.handle.post(message);
         let thread = Arc::clone(&self.thread);
         let tickets = Arc::clone(&self.inbox.tickets);
         Box::pin(async move {
@@ -317,7 +258,7 @@ impl RecordStore for Sqlite {
     fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
         let context = self.context.clone();
         Box::pin(async move {
-            let watching = Watching::start(context, scope).await?;
+            let watching = StoreChanges::watch(context, scope).await?;
             Ok(Box::new(watching) as Box<dyn RecordEvents>)
         })
     }

@@ -15,11 +15,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 use super::clients::{ClientId, ClientRegistry};
-use super::tickets::Tickets;
-use super::watch::Watchers;
 use crate::claim::{LeaseId, Predecessor};
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::engine::{Bus, Event, Loss};
+use crate::engines::kit::record_watch::RecordWatchers;
+use crate::engines::kit::waiters::{self, QueueOutlook};
 use crate::home::Handle;
 
 /// How many connections to other clients are kept for the next message.
@@ -33,21 +33,48 @@ pub(super) enum Message {
     /// This waiter now holds the name.
     Handed { lease: LeaseId, fence: u64, predecessor: Predecessor },
     /// This lease was taken away.
-    Evicted { lease: LeaseId, why: EvictionNotice },
+    Evicted { lease: LeaseId, why: EvictedBy },
     /// A watched record has changed.
     Changed,
 }
 
 /// Who took a lease away, and why.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct EvictionNotice {
+pub(super) struct EvictedBy {
     pub(super) actor: Arc<str>,
     pub(super) reason: Arc<str>,
 }
 
-impl From<EvictionNotice> for Loss {
-    fn from(why: EvictionNotice) -> Self {
+impl From<EvictedBy> for Loss {
+    fn from(why: EvictedBy) -> Self {
         Self::Evicted { actor: why.actor, reason: why.reason }
+    }
+}
+
+/// The tickets of one client of a store.
+pub(super) type Tickets = waiters::Tickets<StoreOutlook>;
+
+/// What a waiter may expect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct StoreOutlook {
+    /// When the name may open although nobody says so.
+    pub(super) look_at: Moment,
+    /// Whose death would matter.
+    pub(super) blockers: Vec<ClientId>,
+    /// The newest fence then.
+    pub(super) floor: u64,
+}
+
+impl QueueOutlook for StoreOutlook {
+    fn floor(&self) -> u64 {
+        self.floor
+    }
+}
+
+impl Tickets {
+    /// Someone died; everyone who waited for it looks again.
+    pub(super) fn died(&self, client: ClientId) {
+        self.look_again(|outlook| outlook.blockers.contains(&client));
     }
 }
 
@@ -56,7 +83,7 @@ impl From<EvictionNotice> for Loss {
 pub(super) struct Inbox {
     pub(super) tickets: Arc<Tickets>,
     pub(super) bus: Arc<Bus>,
-    pub(super) watchers: Arc<Watchers>,
+    pub(super) watchers: Arc<RecordWatchers>,
 }
 
 impl Inbox {

@@ -1,20 +1,22 @@
-//! Opening a store: every check that can fail comes before the first write.
+//! Opening a store: how it is to be done, and what can fail. Every check comes
+//! before the first write.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::Access;
 
-use super::SqliteOptions;
 use super::clients::beside;
 use super::fault::{self, NOT_A_DATABASE, error, told};
-use super::host::{FileSystem, file_system};
-use super::schema::{APPLICATION, VERSION};
+use super::host::{FileSystem, HostFacts, file_system};
+use super::schema::{self, APPLICATION, VERSION};
 use crate::error::{Error, ErrorKind, Result};
+use crate::url::Url;
 
 /// A store up to this size is read through when it is opened; a larger one
 /// only by `examine`.
@@ -24,6 +26,61 @@ const PROBED: u64 = 4 * 1024 * 1024;
 /// took its locks away, and does not lose what was written while the log began
 /// anew.
 const OLDEST: i32 = 3_051_003;
+
+/// How to open a store.
+#[derive(Clone, Debug)]
+pub(crate) struct SqliteOptions {
+    /// The file.
+    pub(crate) path: PathBuf,
+    /// Whether to create the folder of the file, for its owner alone.
+    pub(crate) create_parent: bool,
+    /// How long to wait for a store that others are busy with.
+    pub(crate) busy: Duration,
+    /// How often a waiter looks although nobody has called it.
+    pub(crate) poll: Duration,
+    /// The shortest time between two rounds of cleaning up; `Duration::MAX`
+    /// for none.
+    pub(crate) sweep: Duration,
+    pub(super) host: HostFacts,
+}
+
+impl SqliteOptions {
+    /// The defaults: 5 s for a busy store, a look every second.
+    #[must_use]
+    pub(crate) fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            create_parent: false,
+            busy: Duration::from_secs(5),
+            poll: Duration::from_secs(1),
+            sweep: Duration::from_secs(1),
+            host: HostFacts::here(),
+        }
+    }
+
+    /// The path and options of `sqlite:PATH?busy=5s&poll=1s`.
+    pub(crate) fn from_url(url: &Url) -> Result<Self> {
+        // `sqlite:///a/b` is the same path as `sqlite:/a/b`.
+        let path = url.rest.strip_prefix("//").unwrap_or(&url.rest);
+        // Errors name the path, so a user and a password must not pass for one.
+        let server = url.rest.starts_with("//")
+            && path.split('/').next().is_some_and(|host| host.contains('@'));
+        if path.is_empty() || server {
+            return Err(Error::invalid(
+                "sqlite: needs the path of its file, and no server: sqlite:/var/lib/app.db",
+            ));
+        }
+        let mut options = Self::new(path);
+        options.busy = url.options.duration("busy")?.unwrap_or(options.busy);
+        options.poll = url.options.duration("poll")?.unwrap_or(options.poll);
+        options.create_parent = url.options.flag("create_parent")?;
+        Ok(options)
+    }
+
+    pub(super) fn sweeps(&self) -> bool {
+        self.sweep < Duration::MAX
+    }
+}
 
 /// Checks the path and the file there, if any, without changing anything.
 pub(super) fn check(options: &SqliteOptions) -> Result<()> {
@@ -184,7 +241,7 @@ fn probe(path: &Path, size: u64) -> Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let check = if size <= PROBED { "PRAGMA quick_check(1)" } else { "PRAGMA schema_version" };
     let found = Connection::open_with_flags(path, flags).and_then(|db| {
-        db.busy_timeout(std::time::Duration::from_secs(5))?;
+        db.busy_timeout(Duration::from_secs(5))?;
         db.query_row("SELECT count(*) FROM meta", [], |_| Ok(()))?;
         db.query_row(check, [], |row| row.get_ref(0).map(|v| v.as_str().unwrap_or("ok").to_owned()))
     });
@@ -241,7 +298,7 @@ fn prepare(options: &SqliteOptions) -> rusqlite::Result<(Connection, String)> {
     let db = Connection::open_with_flags(&options.path, flags)?;
     db.busy_timeout(options.busy)?;
     db.set_prepared_statement_cache_capacity(64);
-    super::schema::create(&db)?;
+    schema::create(&db)?;
     let mode = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     // The thread of the store folds the log; this is only in case it cannot.
     db.execute_batch(

@@ -1,26 +1,32 @@
-//! The table of records, as seen from inside one transaction.
+//! Records: their table, as seen from inside one transaction, and what is asked
+//! of it.
 
 use rusqlite::{OptionalExtension, Row, params};
 
+use super::command::StoreCommand;
 use super::fault::Trial;
-use super::sweep::read_name;
-use super::transaction::{BROOM, Transaction, at, int, moment};
+use super::schema::{at, int, moment, read_name};
+use super::transaction::{BROOM, StoreTransaction};
 use crate::claim::{LeaseId, RawRecord, Store, Ticket};
 use crate::clock::Moment;
-use crate::engine::records::not_held;
+use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::state::{Answer, SessionId, Verb};
+use crate::engine::{Page, RecordListing, Scope};
 use crate::name::Name;
+
+/// A value up to this size is written on the caller's thread.
+const QUICK: usize = 64 * 1024;
 
 /// One row.
 #[derive(Debug)]
-pub(super) struct RecordRow {
+pub(super) struct LoadedRecord {
     pub(super) record: RawRecord,
     expires: Option<Moment>,
     /// What keeps the lease alive that it is bound to.
     session: Option<SessionId>,
 }
 
-impl RecordRow {
+impl LoadedRecord {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let version: i64 = row.get(0)?;
         let session: Option<i64> = row.get(3)?;
@@ -34,17 +40,17 @@ impl RecordRow {
 
 /// What keeps a new value: its time, and its lease.
 #[derive(Clone, Copy, Debug, Default)]
-struct Retention {
+struct RecordLifetime {
     expires: Option<Moment>,
     bound: Option<(LeaseId, SessionId)>,
 }
 
-impl Transaction<'_> {
-    fn row(&self, name: &Name) -> Trial<Option<RecordRow>> {
+impl StoreTransaction<'_> {
+    fn row(&self, name: &Name) -> Trial<Option<LoadedRecord>> {
         const GET: &str = "SELECT version, value, expires, session FROM records \
              WHERE namespace = ?1 AND name = ?2";
         let key = [name.namespace().as_str(), name.as_str()];
-        Ok(self.db.prepare_cached(GET)?.query_row(key, RecordRow::read).optional()?)
+        Ok(self.db.prepare_cached(GET)?.query_row(key, LoadedRecord::read).optional()?)
     }
 
     /// Whether a row is only there because nobody has removed it yet.
@@ -57,7 +63,7 @@ impl Transaction<'_> {
             return Ok(true);
         }
         let Some(session) = session else { return Ok(false) };
-        let Some(client) = self.live_session(session)?.map(|session| session.client) else {
+        let Some(client) = self.sessions.live(session)?.map(|session| session.client) else {
             return Ok(true);
         };
         Ok(client != 0 && self.is_dead(client))
@@ -77,7 +83,7 @@ impl Transaction<'_> {
             return Ok(Some(entry.record));
         }
         let session = entry.session.unwrap_or(0);
-        self.bury_dead(&[session])?;
+        self.reap_dead(&[session])?;
         self.remove_record(name)?;
         Ok(None)
     }
@@ -96,15 +102,15 @@ impl Transaction<'_> {
         let bound = store.bound_to.as_ref().map(|ticket| self.bind(store, ticket)).transpose()?;
         let expires = store.ttl.map(|ttl| self.now.after(ttl));
         let version = self.draw(store.name.namespace())?;
-        self.put_record(&store.name, version, value, Retention { expires, bound })?;
+        self.put_record(&store.name, version, value, RecordLifetime { expires, bound })?;
         Ok(Ok(version))
     }
 
     fn bind(&mut self, store: &Store, ticket: &Ticket) -> Trial<(LeaseId, SessionId)> {
-        let mut page = self.load(&ticket.name)?;
-        let answer = self.step(&mut page, Verb::Bind { id: ticket.id })?;
-        let seat = page.state.find(ticket.id);
-        self.save(page)?;
+        let mut loaded = self.load(&ticket.name)?;
+        let answer = self.step(&mut loaded, Verb::Bind { id: ticket.id })?;
+        let seat = loaded.state.find(ticket.id);
+        self.save(loaded)?;
         match (answer, seat) {
             (Answer::Held { .. }, Some((session, _))) => Ok((ticket.id, session)),
             _ => Err(not_held(store).into()),
@@ -116,7 +122,7 @@ impl Transaction<'_> {
         name: &Name,
         version: u64,
         value: &[u8],
-        stay: Retention,
+        stay: RecordLifetime,
     ) -> Trial<()> {
         const PUT: &str = "INSERT INTO records \
              (namespace, name, version, expires, bound, session, value) \
@@ -141,10 +147,10 @@ impl Transaction<'_> {
         const PUT: &str = "UPDATE records SET version = ?3, value = ?4 \
              WHERE namespace = ?1 AND name = ?2";
         let found = self.tidy_record(name)?;
-        let sum = crate::engine::records::sum(name, found.as_ref(), amount)?;
+        let sum = sum(name, found.as_ref(), amount)?;
         let (version, value) = (self.draw(name.namespace())?, sum.to_string().into_bytes());
         if found.is_none() {
-            self.put_record(name, version, &value, Retention::default())?;
+            self.put_record(name, version, &value, RecordLifetime::default())?;
             return Ok(sum);
         }
         let row = params![name.namespace().as_str(), name.as_str(), int(version), value];
@@ -197,4 +203,123 @@ impl Transaction<'_> {
 /// A lease id as its column has it.
 fn key(lease: LeaseId) -> String {
     format!("{:032x}", lease.to_bits())
+}
+
+#[derive(Debug)]
+pub(super) struct LoadRecord(pub(super) Name);
+
+impl StoreCommand for LoadRecord {
+    type Answer = Option<RawRecord>;
+    const READS: bool = true;
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Option<RawRecord>> {
+        transaction.record(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct StoreRecord(pub(super) Store);
+
+impl StoreCommand for StoreRecord {
+    type Answer = Result<u64, Option<RawRecord>>;
+
+    fn is_quick(&self) -> bool {
+        self.0.value.as_ref().is_none_or(|value| value.len() <= QUICK)
+    }
+
+    fn is_lasting(&self) -> bool {
+        self.0.lasting
+    }
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Self::Answer> {
+        transaction.store(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct AddRecord(pub(super) Name, pub(super) u64);
+
+/// What was counted may never be counted again.
+impl StoreCommand for AddRecord {
+    type Answer = u64;
+
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<u64> {
+        transaction.add(&self.0, self.1)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ListRecords {
+    pub(super) scope: Scope,
+    pub(super) page: Page,
+}
+
+impl StoreCommand for ListRecords {
+    type Answer = RecordListing;
+    const READS: bool = true;
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<RecordListing> {
+        let mut page = PageInProgress::new(&self.page);
+        let mut from = Some(self.scope.root().to_owned());
+        while let Some(start) = from {
+            from = self.walk(transaction, &start, &mut page)?;
+        }
+        Ok(page.done())
+    }
+}
+
+impl ListRecords {
+    /// Walks the index from `start` on, up to something that is too deep: user
+    /// text never becomes a pattern. Says where to go on.
+    fn walk(
+        &self,
+        transaction: &mut StoreTransaction<'_>,
+        start: &str,
+        page: &mut PageInProgress,
+    ) -> Trial<Option<String>> {
+        const WALK: &str = "SELECT name, version, expires, session, value FROM records \
+             WHERE namespace = ?1 AND name >= ?2 AND name > ?3 ORDER BY name";
+        let after = self.page.after.as_ref().map_or("", Name::as_str);
+        let mut walk = transaction.db.prepare_cached(WALK)?;
+        let mut rows = walk.query([self.scope.namespace().as_str(), start, after])?;
+        while let Some(row) = rows.next()? {
+            let text: String = row.get(0)?;
+            if !text.starts_with(self.scope.root()) {
+                break;
+            }
+            let ahead = self.scope.leap(&text);
+            if ahead.is_some() {
+                return Ok(ahead);
+            }
+            if !self.show(transaction, text, row, page)? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts a row on the page, unless it is over; false if the page is full.
+    fn show(
+        &self,
+        transaction: &mut StoreTransaction<'_>,
+        text: String,
+        row: &Row<'_>,
+        page: &mut PageInProgress,
+    ) -> Trial<bool> {
+        let session: Option<i64> = row.get(3)?;
+        let expires = row.get::<_, Option<i64>>(2)?.map(moment);
+        if transaction.is_over(expires, session.map(i64::unsigned_abs))? {
+            return Ok(true);
+        }
+        let record = RawRecord::new(row.get(4)?, row.get::<_, i64>(1)?.unsigned_abs());
+        Ok(page.add(Name::new(self.scope.namespace(), text)?, record))
+    }
 }

@@ -1,22 +1,18 @@
-//! The tables, and what happens to them when the machine was restarted.
+//! The tables, what they say of the store itself, and how values look in them.
 
-use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::fault::Trial;
-use super::sweep::read_name;
-use super::transaction::{Transaction, at, int};
 use crate::clock::{Moment, wall_micros};
-use crate::engine::state::Verb;
-use crate::name::Name;
+use crate::error::Error;
+use crate::name::{Name, Namespace};
 
 /// "LsHd": how SQLite files say whose they are.
 pub(super) const APPLICATION: i32 = 0x4c73_4864;
 /// The newest layout this code knows.
 pub(super) const VERSION: i32 = 2;
-/// By how much fences jump when the last commits may have been lost.
-pub(super) const FENCE_JUMP: u64 = 1 << 32;
 
 const TABLES: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
@@ -102,11 +98,11 @@ pub(super) fn get(db: &Connection, key: &str) -> rusqlite::Result<Option<String>
     get.query_row([key], |row| row.get(0)).optional()
 }
 
-fn number(db: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
+pub(super) fn number(db: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
     Ok(get(db, key)?.and_then(|text| text.parse().ok()))
 }
 
-fn set(db: &Connection, key: &str, value: impl rusqlite::ToSql) -> rusqlite::Result<()> {
+pub(super) fn set(db: &Connection, key: &str, value: impl rusqlite::ToSql) -> rusqlite::Result<()> {
     let mut put = db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;
     put.execute(params![key, value]).map(drop)
 }
@@ -122,78 +118,28 @@ pub(super) fn known_offset(db: &Connection) -> rusqlite::Result<Option<i64>> {
     number(db, "clock_offset")
 }
 
-impl Transaction<'_> {
-    /// Carries everything over to a new boot: its clock starts again at zero,
-    /// all clients are dead, and the last commits may never have reached the
-    /// disk.
-    pub(super) fn reboot(&mut self, boot: &str) -> Trial<()> {
-        set(self.db, "boot", boot)?;
-        let Some(then) = self.old_now()? else { return Ok(note_clocks(self.db, self.now)?) };
-        let jump = "UPDATE fences SET last = last + ?1";
-        self.db.execute(jump, [int(FENCE_JUMP)])?;
-        self.carry_records_over(then)?;
-        let ended = self.old_sessions(then)?;
-        for name in self.all_names()? {
-            self.carry_over(&name, then, &ended)?;
-        }
-        self.db.execute_batch("DELETE FROM sessions; DELETE FROM losses;")?;
-        self.sessions.clear();
-        self.after_commit.follow_ups.clear();
-        Ok(note_clocks(self.db, self.now)?)
-    }
-
-    /// What the old clock would show now; not earlier than it was last seen,
-    /// because a wall clock that fell back would keep names closed for years.
-    fn old_now(&self) -> Trial<Option<Moment>> {
-        let (offset, seen) = (known_offset(self.db)?, number(self.db, "clock_seen")?);
-        let (Some(offset), Some(seen)) = (offset, seen) else { return Ok(None) };
-        let micros = int(wall_micros()).saturating_sub(offset);
-        let nanos = micros.saturating_mul(1000).max(seen).max(0);
-        Ok(Some(Moment::from_nanos(nanos.unsigned_abs())))
-    }
-
-    /// When the sessions of the old boot ended, on the new clock: at the
-    /// latest now, since their processes are gone.
-    fn old_sessions(&self, then: Moment) -> Trial<HashMap<u64, Moment>> {
-        let mut all = self.db.prepare("SELECT id, expires FROM sessions")?;
-        let read = |row: &rusqlite::Row<'_>| {
-            let (id, expires): (i64, i64) = (row.get(0)?, row.get(1)?);
-            Ok((id.unsigned_abs(), super::transaction::moment(expires)))
-        };
-        let rows = all.query_map([], read)?;
-        let on_new = |(id, expires)| (id, carried(expires, then, self.now).min(self.now));
-        Ok(rows.collect::<Result<Vec<_>, _>>()?.into_iter().map(on_new).collect())
-    }
-
-    fn all_names(&self) -> Trial<Vec<Name>> {
-        let mut all = self.db.prepare("SELECT namespace, name FROM names")?;
-        let rows = all.query_map([], read_name)?.collect::<Result<Vec<_>, _>>()?;
-        Ok(rows.into_iter().filter_map(Result::ok).collect())
-    }
-
-    /// Nobody watches any more, and what was bound has lost its lease.
-    fn carry_records_over(&self, then: Moment) -> Trial<()> {
-        const SHIFT: &str = "UPDATE records SET expires = max(0, expires + ?1) \
-             WHERE expires IS NOT NULL";
-        self.db.execute_batch(
-            "DELETE FROM watchers; DELETE FROM changes; \
-             DELETE FROM records WHERE bound IS NOT NULL;",
-        )?;
-        self.db.execute(SHIFT, [at(self.now).saturating_sub(at(then))])?;
-        Ok(())
-    }
-
-    fn carry_over(&mut self, name: &Name, then: Moment, ended: &HashMap<u64, Moment>) -> Trial<()> {
-        let now = self.now;
-        let mut page = self.load(name)?;
-        page.state.shift(|moment| carried(moment, then, now));
-        page.state.follow(|session| ended.get(&session).copied().unwrap_or_default());
-        self.step(&mut page, Verb::Tick)?;
-        self.save(page)
-    }
+/// A number as SQLite stores it.
+pub(super) fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A moment of the old boot on the new clock.
-fn carried(moment: Moment, then: Moment, now: Moment) -> Moment {
-    now.after(moment.since(then)).before(then.since(moment))
+/// A moment as SQLite stores it.
+pub(super) fn at(moment: Moment) -> i64 {
+    int(moment.nanos())
+}
+
+/// A span as SQLite stores it.
+pub(super) fn span(span: Duration) -> i64 {
+    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A moment that SQLite stored.
+pub(super) fn moment(value: i64) -> Moment {
+    Moment::from_nanos(value.unsigned_abs())
+}
+
+/// A name from two columns; the inner error is that of a damaged row.
+pub(super) fn read_name(row: &Row<'_>) -> rusqlite::Result<Result<Name, Error>> {
+    let (space, text): (Arc<str>, Arc<str>) = (row.get(0)?, row.get(1)?);
+    Ok(Namespace::new(space).and_then(|space| Name::new(&space, text)))
 }

@@ -11,16 +11,15 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::SqliteOptions;
-use super::clients::{ClientId, ClientLock, ClientRegistry, Liveness};
+use super::clients::{ClientId, ClientLiveness, ClientLock, ClientRegistry};
 use super::command::AnyCommand;
-use super::executor::OpenedStore;
-use super::fault::{StoreFault, told};
+use super::fault::{StoreFault, error, told};
 use super::notify::{Inbox, Message, Notifier};
-use super::session::OwnSessions;
-use super::sweep::Swept;
-use super::transaction::{AfterCommit, Transaction, int};
-use super::{open, schema};
+use super::open::{self, SqliteOptions};
+use super::schema::{self, int};
+use super::sessions::{OwnSessions, SessionRow};
+use super::transaction::{AfterCommit, StoreTransaction};
+use super::upkeep::Swept;
 use crate::clock::{Clock, Moment};
 use crate::engine::state::FollowUp;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,7 +33,7 @@ const ROUND: Duration = Duration::from_secs(60);
 
 /// All that belongs to the thread.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct LockStore {
     options: SqliteOptions,
     clock: Clock,
     db: Connection,
@@ -43,7 +42,7 @@ pub(super) struct Store {
     client_lock: ClientLock,
     mine: OwnSessions,
     inbox: Inbox,
-    bell: Notifier,
+    notifier: Notifier,
     suspects: Vec<ClientId>,
     next_sweep: Option<Moment>,
     /// When the thread of the store wakes by itself.
@@ -56,7 +55,14 @@ pub(super) struct Store {
     full: bool,
 }
 
-impl Store {
+/// What the engine gets to know of an opened store.
+#[derive(Debug)]
+pub(super) struct OpenedStore {
+    pub(super) clients: Arc<ClientRegistry>,
+    pub(super) client: ClientId,
+}
+
+impl LockStore {
     pub(super) fn open(options: SqliteOptions, clock: Clock, inbox: Inbox) -> Result<Self> {
         open::check(&options)?;
         let gate = open::gate(&options.path)?;
@@ -75,7 +81,7 @@ impl Store {
             seen_version: 0,
             full: false,
             suspects: Vec::new(),
-            bell: Notifier::default(),
+            notifier: Notifier::default(),
             options,
             clock,
             db,
@@ -101,14 +107,14 @@ impl Store {
         let (dead, others): (Vec<_>, Vec<_>) = clients
             .into_iter()
             .filter(|client| *client != self.client_lock.client)
-            .partition(|client| self.clients.life(*client) == Liveness::Dead);
+            .partition(|client| self.clients.liveness(*client) == ClientLiveness::Dead);
         let boot = self.new_boot(others.is_empty())?;
         self.wait_for_disk(boot.is_some())?;
         let sweeps = self.options.sweeps();
         let mut next = Swept::default();
         let after_commit = self.transaction(|transaction| {
             boot.iter().try_for_each(|boot| transaction.reboot(boot))?;
-            dead.iter().try_for_each(|client| transaction.bury(*client).map(drop))?;
+            dead.iter().try_for_each(|client| transaction.reap(*client).map(drop))?;
             next = if sweeps { transaction.sweep()? } else { Swept::default() };
             Ok(schema::note_clocks(transaction.db, transaction.now)?)
         });
@@ -153,17 +159,17 @@ impl Store {
         if self.suspects.is_empty() { nap } else { Duration::ZERO }
     }
 
-    /// Runs `work` on this thread if nobody else is at the store; gives it back
+    /// Runs `command` on this thread if nobody else is at the store; gives it back
     /// otherwise.
     pub(super) fn run_if_free(
         &mut self,
-        work: Box<dyn AnyCommand>,
+        command: Box<dyn AnyCommand>,
     ) -> Result<(), Box<dyn AnyCommand>> {
-        let free = self.suspects.is_empty() && (work.reads() || self.gate.try_lock().is_ok());
+        let free = self.suspects.is_empty() && (command.reads() || self.gate.try_lock().is_ok());
         if !free {
-            return Err(work);
+            return Err(command);
         }
-        self.run(vec![work]);
+        self.run(vec![command]);
         Ok(())
     }
 
@@ -188,15 +194,15 @@ impl Store {
     }
 
     pub(super) fn run(&mut self, mut batch: Vec<Box<dyn AnyCommand>>) {
-        let reads = self.suspects.is_empty() && batch.iter().all(|work| work.reads());
-        batch.iter().for_each(|work| work.prepare(&self.inbox.tickets));
+        let reads = self.suspects.is_empty() && batch.iter().all(|command| command.reads());
+        batch.iter().for_each(|command| command.prepare(&self.inbox.tickets));
         let end = if reads { self.read(&mut batch) } else { self.write(&mut batch) };
         let (end, after_commit) = match end {
             Ok(after_commit) => (Ok(()), after_commit),
             Err(error) => (Err(error), AfterCommit::default()),
         };
-        for work in batch {
-            work.finish(end.clone(), &self.inbox.tickets);
+        for command in batch {
+            command.finish(end.clone(), &self.inbox.tickets);
         }
         self.deliver(after_commit);
     }
@@ -207,23 +213,23 @@ impl Store {
         let now = self.clock.now();
         let tickets = Arc::clone(&self.inbox.tickets);
         let mut transaction =
-            Transaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
-        let done = batch.iter_mut().try_for_each(|work| work.run(&mut transaction));
+            StoreTransaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
+        let done = batch.iter_mut().try_for_each(|command| command.run(&mut transaction));
         let end = self.exec("ROLLBACK");
         done.and(end).map_err(|e| told(&e, &path)).map(|()| AfterCommit::default())
     }
 
     fn write(&mut self, batch: &mut [Box<dyn AnyCommand>]) -> Result<AfterCommit> {
-        self.wait_for_disk(batch.iter().any(|work| work.is_lasting()))?;
+        self.wait_for_disk(batch.iter().any(|command| command.is_lasting()))?;
         self.gate.lock().map_err(|e| outside(&self.options, e))?;
         let suspects = std::mem::take(&mut self.suspects);
         let done = self.transaction(|transaction| {
             for client in suspects {
-                let _ = transaction.is_dead(client) && transaction.bury(client)?;
+                let _ = transaction.is_dead(client) && transaction.reap(client)?;
             }
-            batch.iter_mut().try_for_each(|work| work.run(transaction))?;
+            batch.iter_mut().try_for_each(|command| command.run(transaction))?;
             // Those who waited for the dead need not wait for our next sweep.
-            if transaction.after_commit.buried.is_empty() {
+            if transaction.after_commit.reaped.is_empty() {
                 Ok(())
             } else {
                 transaction.sweep().map(drop)
@@ -239,7 +245,7 @@ impl Store {
     /// One transaction: stands, or is undone, or nobody can tell.
     fn transaction(
         &mut self,
-        work: impl FnOnce(&mut Transaction<'_>) -> Result<(), StoreFault>,
+        work: impl FnOnce(&mut StoreTransaction<'_>) -> Result<(), StoreFault>,
     ) -> Result<AfterCommit> {
         let path = self.options.path.clone();
         self.exec("BEGIN IMMEDIATE").map_err(|e| told(&e, &path))?;
@@ -247,7 +253,7 @@ impl Store {
         let now = self.clock.now();
         let tickets = Arc::clone(&self.inbox.tickets);
         let mut transaction =
-            Transaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
+            StoreTransaction::new(&self.db, &self.clients, &tickets, &mut self.mine, now);
         let done = work(&mut transaction).and_then(|()| transaction.flush());
         let after_commit = std::mem::take(&mut transaction.after_commit);
         if let Err(fault) = done {
@@ -290,7 +296,7 @@ impl Store {
         {
             self.tell(client, message);
         }
-        for client in after_commit.buried {
+        for client in after_commit.reaped {
             self.inbox.tickets.died(client);
             self.clients.clear(client);
         }
@@ -303,7 +309,7 @@ impl Store {
         if client == self.client_lock.client {
             return self.inbox.take(message);
         }
-        if client != 0 && !self.bell.ring(&self.clients, client, &message) {
+        if client != 0 && !self.notifier.ring(&self.clients, client, &message) {
             // Nobody there: perhaps it died with the lease just handed to it.
             self.suspects.push(client);
         }
@@ -384,14 +390,14 @@ impl Store {
             const OURS: &str = "SELECT id FROM sessions WHERE client = ?1 \
                  AND NOT EXISTS (SELECT 1 FROM records WHERE session = sessions.id)";
             const UNREAD: &str = "DELETE FROM changes WHERE NOT EXISTS (SELECT 1 FROM watchers)";
-            let mine = int(transaction.mine.client);
+            let mine = int(transaction.client);
             let mut all = transaction.db.prepare(OURS)?;
             let ids = all.query_map([mine], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
             for id in ids.into_iter().filter(|id| !used.contains(&id.unsigned_abs())) {
-                super::session::SessionRow::delete(transaction.db, id.unsigned_abs())?;
+                SessionRow::delete(transaction.db, id.unsigned_abs())?;
             }
             transaction.db.execute("UPDATE sessions SET client = 0 WHERE client = ?1", [mine])?;
-            transaction.leave_watchers(transaction.mine.client)?;
+            transaction.leave_watchers(transaction.client)?;
             transaction.db.execute(UNREAD, [])?;
             Ok(schema::note_clocks(transaction.db, transaction.now)?)
         });
@@ -401,5 +407,5 @@ impl Store {
 
 fn outside(options: &SqliteOptions, cause: std::io::Error) -> Error {
     let message = "a file beside the store cannot be used: look at the permissions of its folder";
-    super::fault::error(ErrorKind::Denied, message, &options.path).caused_by(cause)
+    error(ErrorKind::Denied, message, &options.path).caused_by(cause)
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::command::Command;
+use super::command::StoreCommand;
 use super::fault::Trial;
-use super::transaction::Transaction;
+use super::transaction::StoreTransaction;
 use super::*;
 use crate::claim::{Grant, Owner, Stance};
 use crate::clock::TestClock;
@@ -106,10 +106,10 @@ pub(super) async fn give_back(engine: &Sqlite, ticket: &Ticket) -> Released {
 /// Asks SQLite for one number.
 pub(super) struct Count(pub(super) &'static str);
 
-impl Command for Count {
+impl StoreCommand for Count {
     type Answer = i64;
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<i64> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<i64> {
         Ok(transaction.db.query_row(self.0, [], |row| row.get(0))?)
     }
 }

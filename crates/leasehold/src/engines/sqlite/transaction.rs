@@ -1,14 +1,15 @@
-//! The tables, as seen from inside one transaction.
+//! One transaction: names and fences as it has read and changed them, and what
+//! others have to hear of it.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::clients::{ClientId, ClientRegistry, Liveness};
+use super::clients::{ClientId, ClientLiveness, ClientRegistry};
 use super::fault::{StoreFault, Trial};
-use super::session::{OwnSessions, SessionRow};
-use super::tickets::Tickets;
+use super::notify::{Message, Tickets};
+use super::schema::{at, int};
+use super::sessions::{GONE, LoadedSessions, OwnSessions};
 use crate::clock::{Moment, wall_micros};
 use crate::engine::Scope;
 use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
@@ -20,17 +21,16 @@ pub(super) const BROOM: u64 = 64;
 
 /// One transaction: what it has read, and what it has done.
 #[derive(Debug)]
-pub(super) struct Transaction<'a> {
+pub(super) struct StoreTransaction<'a> {
     pub(super) db: &'a Connection,
     pub(super) clients: &'a ClientRegistry,
     pub(super) tickets: &'a Tickets,
-    pub(super) mine: &'a mut OwnSessions,
+    /// Who we are.
+    pub(super) client: ClientId,
     pub(super) now: Moment,
     pub(super) after_commit: AfterCommit,
     fences: HashMap<Namespace, Fence>,
-    pub(super) sessions: HashMap<SessionId, Option<SessionRow>>,
-    /// Sessions that are newer here than in their rows.
-    pub(super) unsaved: HashSet<SessionId>,
+    pub(super) sessions: LoadedSessions<'a>,
     living: HashSet<ClientId>,
     /// Who watches records, by namespace.
     pub(super) listeners: HashMap<Namespace, Vec<(ClientId, Scope)>>,
@@ -40,8 +40,8 @@ pub(super) struct Transaction<'a> {
 #[derive(Debug, Default)]
 pub(super) struct AfterCommit {
     pub(super) follow_ups: Vec<(ClientId, FollowUp)>,
-    pub(super) evictions: Vec<(ClientId, super::notify::Message)>,
-    pub(super) buried: Vec<ClientId>,
+    pub(super) evictions: Vec<(ClientId, Message)>,
+    pub(super) reaped: Vec<ClientId>,
     /// Who watches a record that was changed.
     pub(super) rung: HashSet<ClientId>,
     /// When the first of what was written may be forgotten.
@@ -56,63 +56,61 @@ struct Fence {
 
 /// One name, as loaded.
 #[derive(Debug)]
-pub(super) struct NameRow {
+pub(super) struct LoadedName {
     pub(super) name: Name,
     pub(super) state: State,
     text: Option<String>,
 }
 
-impl<'a> Transaction<'a> {
+impl<'a> StoreTransaction<'a> {
     pub(super) fn new(
         db: &'a Connection,
         clients: &'a ClientRegistry,
         tickets: &'a Tickets,
-        mine: &'a mut OwnSessions,
+        own: &'a mut OwnSessions,
         now: Moment,
     ) -> Self {
         Self {
             db,
             clients,
             tickets,
-            mine,
+            client: own.client,
             now,
             after_commit: AfterCommit::default(),
             fences: HashMap::new(),
-            sessions: HashMap::new(),
-            unsaved: HashSet::new(),
+            sessions: LoadedSessions::new(db, own, now),
             living: HashSet::new(),
             listeners: HashMap::new(),
         }
     }
 
     /// Loads a name; its seats know when they expire.
-    pub(super) fn load(&mut self, name: &Name) -> Trial<NameRow> {
+    pub(super) fn load(&mut self, name: &Name) -> Trial<LoadedName> {
         const GET: &str = "SELECT state FROM names WHERE namespace = ?1 AND name = ?2";
         let mut get = self.db.prepare_cached(GET)?;
         let key = [name.namespace().as_str(), name.as_str()];
         let text: Option<String> = get.query_row(key, |row| row.get(0)).optional()?;
         let state =
             text.as_deref().map_or_else(|| Ok(State::default()), |text| parse(name, text))?;
-        let mut page = NameRow { name: name.clone(), state, text };
-        self.follow(&mut page)?;
-        Ok(page)
+        let mut loaded = LoadedName { name: name.clone(), state, text };
+        self.follow(&mut loaded)?;
+        Ok(loaded)
     }
 
     /// Gives every seat the expiry of its session.
-    pub(super) fn follow(&mut self, page: &mut NameRow) -> Trial<()> {
-        for session in page.state.sessions() {
-            self.session(session)?;
+    pub(super) fn follow(&mut self, loaded: &mut LoadedName) -> Trial<()> {
+        for session in loaded.state.sessions() {
+            self.sessions.get(session)?;
         }
-        let known = &self.sessions;
-        page.state.follow(|id| known.get(&id).and_then(Option::as_ref).map_or(GONE, |s| s.expires));
+        loaded.state.follow(|id| self.sessions.expiry(id));
         Ok(())
     }
 
     /// Takes one step on a loaded name.
-    pub(super) fn step(&mut self, page: &mut NameRow, verb: Verb) -> Trial<Answer> {
+    pub(super) fn step(&mut self, loaded: &mut LoadedName, verb: Verb) -> Trial<Answer> {
         let now = self.now;
-        let fence = self.fence(page.name.namespace())?;
-        let step = step(&mut page.state, verb, now, &mut fence.last);
+        let fence = self.fence(loaded.name.namespace())?;
+        let step = step(&mut loaded.state, verb, now, &mut fence.last);
         for follow_up in step.follow_ups {
             let session = match follow_up {
                 FollowUp::HandedOver { session, .. } | FollowUp::Evicted { session, .. } => session,
@@ -121,7 +119,7 @@ impl<'a> Transaction<'a> {
                     continue;
                 }
             };
-            let client = self.session(session)?.map_or(0, |session| session.client);
+            let client = self.sessions.get(session)?.map_or(0, |session| session.client);
             self.after_commit.follow_ups.push((client, follow_up));
         }
         Ok(step.answer)
@@ -136,7 +134,7 @@ impl<'a> Transaction<'a> {
             let last = last.unsigned_abs();
             self.fences.insert(namespace.clone(), Fence { last, stored: last });
         }
-        self.fences.get_mut(namespace).ok_or_else(|| StoreFault::Refused(lost_page()))
+        self.fences.get_mut(namespace).ok_or_else(|| StoreFault::Refused(lost_name()))
     }
 
     /// The newest fence of a namespace, as far as this transaction has come.
@@ -157,19 +155,19 @@ impl<'a> Transaction<'a> {
     }
 
     /// Writes a name back, if it has changed.
-    pub(super) fn save(&mut self, mut page: NameRow) -> Trial<()> {
-        let (watch, forget_at) = (page.state.sessions().next(), page.state.forget_at());
+    pub(super) fn save(&mut self, mut loaded: LoadedName) -> Trial<()> {
+        let (watch, forget_at) = (loaded.state.sessions().next(), loaded.state.forget_at());
         // Expiry lives in the sessions; leaving it out keeps the text stable.
-        page.state.follow(|_| GONE);
-        if page.state == State::default() {
-            return page.text.map_or(Ok(()), |_| self.delete(&page.name));
+        loaded.state.follow(|_| GONE);
+        if loaded.state == State::default() {
+            return loaded.text.map_or(Ok(()), |_| self.delete(&loaded.name));
         }
-        let text = serde_json::to_string(&page.state).map_err(|e| lost_page().caused_by(e))?;
-        if page.text.as_ref() == Some(&text) {
+        let text = serde_json::to_string(&loaded.state).map_err(|e| lost_name().caused_by(e))?;
+        if loaded.text.as_ref() == Some(&text) {
             return Ok(());
         }
         self.plan(forget_at);
-        self.write(&page.name, &text, forget_at, watch)
+        self.write(&loaded.name, &text, forget_at, watch)
     }
 
     fn write(
@@ -201,9 +199,9 @@ impl<'a> Transaction<'a> {
 
     /// Lets time pass for one name.
     pub(super) fn tick(&mut self, name: &Name) -> Trial<()> {
-        let mut page = self.load(name)?;
-        self.step(&mut page, Verb::Tick)?;
-        self.save(page)
+        let mut loaded = self.load(name)?;
+        self.step(&mut loaded, Verb::Tick)?;
+        self.save(loaded)
     }
 
     /// Writes down the fences that were given out.
@@ -216,44 +214,23 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// A session, dead or alive, unless it is forgotten.
-    pub(super) fn session(&mut self, id: SessionId) -> Trial<Option<&mut SessionRow>> {
-        if !self.sessions.contains_key(&id) {
-            let row = SessionRow::load(self.db, id)?;
-            self.sessions.insert(id, row);
-        }
-        Ok(self.sessions.get_mut(&id).and_then(Option::as_mut))
-    }
-
-    /// A session that has not ended.
-    pub(super) fn live_session(&mut self, id: SessionId) -> Trial<Option<&mut SessionRow>> {
-        let now = self.now;
-        Ok(self.session(id)?.filter(|session| session.expires > now))
-    }
-
-    /// What is left of a session.
-    pub(super) fn left(&mut self, id: SessionId) -> Trial<Duration> {
-        let now = self.now;
-        Ok(self.session(id)?.map_or(Duration::ZERO, |session| session.expires.since(now)))
-    }
-
     /// Ends the sessions of those among `sessions` whose client has died;
     /// `true` if there were any.
-    pub(super) fn bury_dead(&mut self, sessions: &[SessionId]) -> Trial<bool> {
+    pub(super) fn reap_dead(&mut self, sessions: &[SessionId]) -> Trial<bool> {
         let mut any = false;
         for &id in sessions {
-            let client = self.live_session(id)?.map_or(0, |session| session.client);
-            any |= client != 0 && self.is_dead(client) && self.bury(client)?;
+            let client = self.sessions.live(id)?.map_or(0, |session| session.client);
+            any |= client != 0 && self.is_dead(client) && self.reap(client)?;
         }
         Ok(any)
     }
 
     /// Asks once per transaction and client.
     pub(super) fn is_dead(&mut self, client: ClientId) -> bool {
-        if client == self.mine.client || self.living.contains(&client) {
+        if client == self.client || self.living.contains(&client) {
             return false;
         }
-        let dead = self.clients.life(client) == Liveness::Dead;
+        let dead = self.clients.liveness(client) == ClientLiveness::Dead;
         if !dead {
             self.living.insert(client);
         }
@@ -261,20 +238,13 @@ impl<'a> Transaction<'a> {
     }
 
     /// Ends all sessions of a dead client, now.
-    pub(super) fn bury(&mut self, client: ClientId) -> Trial<bool> {
-        const END: &str = "UPDATE sessions SET expires = ?2 WHERE client = ?1 AND expires > ?2";
-        let now = self.now;
-        self.db.prepare_cached(END)?.execute(params![int(client), at(now)])?;
-        let known = self.sessions.values_mut().flatten().filter(|s| s.client == client);
-        known.for_each(|session| session.expires = session.expires.min(now));
+    pub(super) fn reap(&mut self, client: ClientId) -> Trial<bool> {
+        self.sessions.end_of(client)?;
         self.leave_watchers(client)?;
-        self.after_commit.buried.push(client);
+        self.after_commit.reaped.push(client);
         Ok(true)
     }
 }
-
-/// The expiry of a session nobody remembers.
-pub(super) const GONE: Moment = Moment::from_nanos(0);
 
 fn parse(name: &Name, text: &str) -> Result<State, Error> {
     serde_json::from_str(text).map_err(|cause| {
@@ -284,26 +254,6 @@ fn parse(name: &Name, text: &str) -> Result<State, Error> {
     })
 }
 
-fn lost_page() -> Error {
+fn lost_name() -> Error {
     Error::new(ErrorKind::Unexpected, "the state of a name cannot be written")
-}
-
-/// A number as SQLite stores it.
-pub(super) fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// A moment as SQLite stores it.
-pub(super) fn at(moment: Moment) -> i64 {
-    int(moment.nanos())
-}
-
-/// A span as SQLite stores it.
-pub(super) fn span(span: Duration) -> i64 {
-    i64::try_from(span.as_nanos()).unwrap_or(i64::MAX)
-}
-
-/// A moment that SQLite stored.
-pub(super) fn moment(value: i64) -> Moment {
-    Moment::from_nanos(value.unsigned_abs())
 }

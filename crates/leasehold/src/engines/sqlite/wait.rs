@@ -1,18 +1,32 @@
-//! Waiting for a turn.
+//! Waiting for a turn, and watching over those we wait for.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::task::{AbortHandle, JoinHandle};
 
-use super::command::ExecutorHandle;
-use super::death_watch::DeathWatch;
-use super::tickets::{Outlook, Seen, Tickets};
-use super::verbs::{Peek, Peeked};
-use super::watch::Watchers;
+use super::acquire::outlook;
+use super::clients::{ClientId, ClientLiveness, ClientRegistry};
+use super::command::StoreCommand;
+use super::executor::ExecutorHandle;
+use super::fault::Trial;
+use super::notify::{StoreOutlook, Tickets};
+use super::transaction::StoreTransaction;
 use crate::claim::{Ticket, Wake};
 use crate::clock::{Clock, Moment};
+use crate::engine::state::{Answer, Step, Verb, step};
+use crate::engines::kit::record_watch::RecordWatchers;
+use crate::engines::kit::waiters::TicketStatus;
+use crate::error::{Error, Result};
 use crate::home::Handle;
+
+/// How many clients are watched at once; the slow look covers the rest.
+const WATCHED: usize = 256;
+/// The kernel may close a socket a moment before it lets go of a lock.
+const CONFIRM_AFTER: [u64; 7] = [0, 1, 2, 5, 20, 100, 500];
 
 /// All that a wait needs.
 #[derive(Clone, Debug)]
@@ -22,7 +36,7 @@ pub(super) struct WaitContext {
     pub(super) handle: ExecutorHandle,
     pub(super) tickets: Arc<Tickets>,
     pub(super) death_watch: Arc<DeathWatch>,
-    pub(super) watchers: Arc<Watchers>,
+    pub(super) watchers: Arc<RecordWatchers>,
     /// How often a waiter looks although nobody called it.
     pub(super) poll: Duration,
 }
@@ -30,40 +44,32 @@ pub(super) struct WaitContext {
 impl WaitContext {
     /// Waits until there is reason to claim again, or the lease has come.
     pub(super) async fn wait(self, ticket: Ticket, until: Moment) -> Wake {
-        let mut lookout = None;
+        let mut poll_task = None;
         loop {
             let notify = match self.tickets.look(ticket.id) {
-                Seen::Granted { fence, predecessor } => {
+                TicketStatus::Granted { fence, predecessor } => {
                     return Wake::Granted { fence, predecessor };
                 }
-                Seen::Look => return Wake::Look,
-                Seen::Waiting(notify, _) => notify,
+                TicketStatus::Look => return Wake::Look,
+                TicketStatus::Waiting(notify, _) => notify,
             };
-            let lookout = lookout.get_or_insert_with(|| self.lookout(&ticket, until));
+            let poll_task = poll_task.get_or_insert_with(|| self.poll_task(&ticket, until));
             tokio::select! {
                 biased;
                 () = notify.notified() => {}
-                _ = &mut lookout.0 => return self.last_look(&ticket),
+                _ = &mut poll_task.0 => return self.tickets.last_look(ticket.id),
             }
-        }
-    }
-
-    /// A hand-over may have come in the same moment.
-    fn last_look(&self, ticket: &Ticket) -> Wake {
-        match self.tickets.look(ticket.id) {
-            Seen::Granted { fence, predecessor } => Wake::Granted { fence, predecessor },
-            _ => Wake::Look,
         }
     }
 
     /// A task on home that ends when it is time to look; the waiter itself may
     /// be polled anywhere.
-    fn lookout(&self, ticket: &Ticket, until: Moment) -> PollTask {
+    fn poll_task(&self, ticket: &Ticket, until: Moment) -> PollTask {
         PollTask(self.home.spawn(self.clone().keep_watch(ticket.clone(), until)))
     }
 
     async fn keep_watch(self, ticket: Ticket, until: Moment) {
-        while let Seen::Waiting(_, outlook) = self.tickets.glance(ticket.id) {
+        while let TicketStatus::Waiting(_, outlook) = self.tickets.glance(ticket.id) {
             self.death_watch.watch(&outlook.blockers);
             let now = self.clock.now();
             let next = self.next_look(&outlook, now);
@@ -79,7 +85,7 @@ impl WaitContext {
 
     /// When the name may open by itself, or after the poll interval. A moment
     /// that has passed has been looked at already.
-    fn next_look(&self, outlook: &Outlook, now: Moment) -> Moment {
+    fn next_look(&self, outlook: &StoreOutlook, now: Moment) -> Moment {
         let poll = now.after(self.poll);
         if outlook.look_at > now { poll.min(outlook.look_at) } else { poll }
     }
@@ -92,5 +98,138 @@ struct PollTask(JoinHandle<()>);
 impl Drop for PollTask {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// A waiter's look at the store, in case that a message was lost.
+#[derive(Debug)]
+struct Peek(Ticket);
+
+/// What a waiter saw.
+#[derive(Debug)]
+enum Peeked {
+    /// There is reason to claim again.
+    Look,
+    Still(StoreOutlook),
+}
+
+impl StoreCommand for Peek {
+    type Answer = Peeked;
+    const READS: bool = true;
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Peeked> {
+        let loaded = transaction.load(&self.0.name)?;
+        let Some((session, None)) = loaded.state.find(self.0.id) else { return Ok(Peeked::Look) };
+        let mut next = loaded.state.clone();
+        let verb = Verb::Renew { id: self.0.id, ttl: transaction.sessions.left(session)? };
+        let Step { answer, follow_ups } = step(&mut next, verb, transaction.now, &mut 0);
+        if !matches!(answer, Answer::Queued { .. }) || !follow_ups.is_empty() {
+            return Ok(Peeked::Look);
+        }
+        let ahead: Vec<_> = loaded.state.ahead(self.0.id).take(4).collect();
+        for id in ahead {
+            let client = transaction.sessions.live(id)?.map_or(0, |session| session.client);
+            if client != 0 && transaction.is_dead(client) {
+                return Ok(Peeked::Look);
+            }
+        }
+        let look_at = next.opens_at(self.0.mode);
+        Ok(Peeked::Still(outlook(transaction, &loaded, &self.0, look_at)?))
+    }
+
+    fn settle(&mut self, answer: Result<&Peeked, &Error>, tickets: &Tickets) {
+        if let Ok(Peeked::Still(outlook)) = answer {
+            tickets.revise(self.0.id, outlook.clone());
+        }
+    }
+}
+
+/// Everyone whom we wait for: a socket that closes means that a client has died,
+/// and its file lock then confirms it.
+#[derive(Debug)]
+pub(super) struct DeathWatch {
+    home: Handle,
+    handle: ExecutorHandle,
+    clients: Arc<ClientRegistry>,
+    watched: Mutex<HashMap<ClientId, AbortHandle>>,
+}
+
+impl DeathWatch {
+    pub(super) fn new(home: Handle, handle: ExecutorHandle, clients: Arc<ClientRegistry>) -> Self {
+        Self { home, handle, clients, watched: Mutex::default() }
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<ClientId, AbortHandle>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches these clients from now on.
+    pub(super) fn watch(&self, clients: &[ClientId]) {
+        for &client in clients {
+            let mut watched = self.watched();
+            let runs = watched.get(&client).is_some_and(|task| !task.is_finished());
+            if runs {
+                continue;
+            }
+            make_room(&mut watched);
+            let task = watch(Arc::clone(&self.clients), client, self.handle.clone());
+            watched.insert(client, self.home.spawn(task).abort_handle());
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.watched().drain().for_each(|(_, task)| task.abort());
+    }
+}
+
+/// Lets go of those who have ended, or else of anyone.
+fn make_room(watched: &mut HashMap<ClientId, AbortHandle>) {
+    if watched.len() >= WATCHED {
+        watched.retain(|_, task| !task.is_finished());
+    }
+    if watched.len() >= WATCHED
+        && let Some(any) = watched.keys().next().copied()
+        && let Some(task) = watched.remove(&any)
+    {
+        task.abort();
+    }
+}
+
+async fn watch(clients: Arc<ClientRegistry>, client: ClientId, handle: ExecutorHandle) {
+    if let Ok(mut stream) = UnixStream::connect(clients.socket(client)).await {
+        // Nobody sends anything on this line; it ends when its owner does.
+        let _ = stream.read(&mut [0; 16]).await;
+    }
+    // The kernel does its work in real time, whatever clock leases run on.
+    let clock = Clock::System;
+    for delay in CONFIRM_AFTER {
+        clock.sleep_until(clock.now().after(Duration::from_millis(delay))).await;
+        if !matches!(handle.ask(Reap(client)).await, Ok(false)) {
+            return;
+        }
+    }
+}
+
+/// Ends what a dead client left behind.
+#[derive(Debug)]
+struct Reap(ClientId);
+
+impl StoreCommand for Reap {
+    /// Whether it does not run any more, as far as can be told.
+    type Answer = bool;
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<bool> {
+        match transaction.clients.liveness(self.0) {
+            ClientLiveness::Alive => Ok(false),
+            ClientLiveness::Dead => transaction.reap(self.0),
+            // Someone else has reaped it, or its ttl will tell.
+            ClientLiveness::Unclear => Ok(true),
+        }
+    }
+
+    fn settle(&mut self, answer: Result<&bool, &Error>, tickets: &Tickets) {
+        if matches!(answer, Ok(true)) {
+            tickets.died(self.0);
+        }
     }
 }

@@ -1,104 +1,30 @@
-//! Watching records.
+//! Watching records: coming, reading, going.
 
-use std::collections::{HashMap, VecDeque};
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
 
 use tokio::sync::Notify;
 
-use super::clients::fresh_id;
-use super::verbs::{Around, EnterWatcher, LeaveWatcher, LookAround, ReadNews, SweepUp};
+use super::changes::ChangeBatch;
+use super::clients::{ClientId, fresh_id};
+use super::command::StoreCommand;
+use super::fault::Trial;
+use super::transaction::StoreTransaction;
 use super::wait::WaitContext;
-use crate::engine::{RecordEvent, RecordEvents, Scope};
-use crate::error::{ErrorKind, Result};
+use crate::engine::{RecordEvent, Scope};
+use crate::engines::kit::record_watch::{ChangeSource, ReadUpTo, RecordWatcher, RecordWatchers};
+use crate::error::Result;
 
-/// The watchers of this client, to be rung.
-#[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<WatchNotifiers>);
-
-#[derive(Debug, Default)]
-struct WatchNotifiers {
-    notifiers: HashMap<u64, Arc<Notify>>,
-    closed: bool,
-}
-
-impl Watchers {
-    fn notifiers(&self) -> MutexGuard<'_, WatchNotifiers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something has changed that one of them watches.
-    pub(super) fn ring(&self) {
-        self.notifiers().notifiers.values().for_each(|notify| notify.notify_one());
-    }
-
-    pub(super) fn close(&self) {
-        self.notifiers().closed = true;
-        self.ring();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.notifiers().closed
-    }
-}
-
-/// One watcher.
+/// The changes of a store that one watcher reads.
 #[derive(Debug)]
-pub(super) struct Watching {
+pub(super) struct StoreChanges {
     id: u64,
     scope: Scope,
     context: WaitContext,
-    notify: Arc<Notify>,
-    cursor: u64,
-    unseen: VecDeque<RecordEvent>,
-    /// Whether there may be more to read at once.
-    behind: bool,
 }
 
-impl Watching {
-    pub(super) async fn start(context: WaitContext, scope: Scope) -> Result<Self> {
-        let (id, notify) = (fresh_id(), Arc::new(Notify::new()));
-        context.watchers.notifiers().notifiers.insert(id, Arc::clone(&notify));
-        let (unseen, behind) = (VecDeque::new(), false);
-        // Made before the request leaves, so that it leaves the list however
-        // this ends.
-        let mut watching = Self { id, scope, context, notify, cursor: 0, unseen, behind };
-        watching.enter().await?;
-        watching.look_around().await;
-        Ok(watching)
-    }
-
-    async fn enter(&mut self) -> Result<()> {
-        let enter = EnterWatcher(self.id, self.scope.clone());
-        self.cursor = self.context.handle.ask(enter).await?;
-        Ok(())
-    }
-
-    async fn wait(&mut self) -> Option<RecordEvent> {
-        loop {
-            if let Some(event) = self.unseen.pop_front() {
-                return Some(event);
-            }
-            if self.context.watchers.is_closed() {
-                return None;
-            }
-            if !self.behind {
-                self.rest().await;
-            }
-            self.read().await;
-        }
-    }
-
-    /// Until it is rung, or has heard nothing for a while.
-    async fn rest(&self) {
-        let clock = &self.context.clock;
-        tokio::select! {
-            biased;
-            () = self.notify.notified() => {}
-            () = clock.sleep_until(clock.now().after(self.context.poll)) => {
-                self.look_around().await;
-            }
-        }
+impl StoreChanges {
+    pub(super) async fn watch(context: WaitContext, scope: Scope) -> Result<RecordWatcher<Self>> {
+        RecordWatcher::start(Self { id: fresh_id(), scope, context }).await
     }
 
     /// Looks for what nobody has noticed: a dead client, a time that is up.
@@ -112,41 +38,129 @@ impl Watching {
             let _ = self.context.handle.ask(SweepUp).await;
         }
     }
+}
 
-    async fn read(&mut self) {
-        let (id, scope, cursor) = (self.id, self.scope.clone(), self.cursor);
-        // Whoever drops this call finds what it would have read.
-        self.behind = true;
-        let read = self.context.handle.ask(ReadNews { id, scope, cursor }).await;
-        self.behind = false;
-        match read {
-            Ok(Some(news)) => {
-                (self.cursor, self.behind) = (news.cursor, news.more);
-                self.unseen.extend(news.events);
-                self.context.death_watch.watch(&news.keepers);
+impl ChangeSource for StoreChanges {
+    fn watchers(&self) -> &RecordWatchers {
+        &self.context.watchers
+    }
+
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    async fn begin(&mut self) -> Result<u64> {
+        let cursor = self.enter().await?;
+        self.look_around().await;
+        Ok(cursor)
+    }
+
+    async fn enter(&mut self) -> Result<u64> {
+        self.context.handle.ask(EnterWatcher(self.id, self.scope.clone())).await
+    }
+
+    /// Until it is rung, or has heard nothing for a while.
+    async fn rest(&mut self, rung: &Notify) {
+        let clock = &self.context.clock;
+        tokio::select! {
+            biased;
+            () = rung.notified() => {}
+            () = clock.sleep_until(clock.now().after(self.context.poll)) => {
+                self.look_around().await;
             }
-            // Someone took us for dead.
-            Ok(None) => {
-                if self.enter().await.is_ok() {
-                    self.unseen.push_back(RecordEvent::Resync);
-                }
-            }
-            // The next look will tell, unless there is none.
-            Err(error) if error.kind() == ErrorKind::Unavailable => {}
-            Err(_) => self.unseen.push_back(RecordEvent::Resync),
         }
     }
-}
 
-impl RecordEvents for Watching {
-    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
-        Box::pin(self.wait())
+    async fn read(
+        &mut self,
+        cursor: u64,
+        unseen: &mut VecDeque<RecordEvent>,
+    ) -> Result<Option<ReadUpTo>> {
+        let (id, scope) = (self.id, self.scope.clone());
+        let news = self.context.handle.ask(ReadNews { id, scope, cursor }).await?;
+        let Some(ChangeBatch { events, cursor, more, keepers }) = news else { return Ok(None) };
+        unseen.extend(events);
+        self.context.death_watch.watch(&keepers);
+        Ok(Some(ReadUpTo { cursor, more }))
+    }
+
+    fn leave(&self) {
+        self.context.handle.tell(LeaveWatcher(self.id));
     }
 }
 
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.context.watchers.notifiers().notifiers.remove(&self.id);
-        self.context.handle.tell(LeaveWatcher(self.id));
+#[derive(Debug)]
+struct EnterWatcher(u64, Scope);
+
+impl StoreCommand for EnterWatcher {
+    /// The version from which on it hears of everything.
+    type Answer = u64;
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<u64> {
+        transaction.enter_watcher(self.0, &self.1)
+    }
+}
+
+#[derive(Debug)]
+struct LeaveWatcher(u64);
+
+impl StoreCommand for LeaveWatcher {
+    type Answer = ();
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<()> {
+        transaction.leave_watcher(self.0)
+    }
+}
+
+#[derive(Debug)]
+struct ReadNews {
+    id: u64,
+    scope: Scope,
+    cursor: u64,
+}
+
+impl StoreCommand for ReadNews {
+    type Answer = Option<ChangeBatch>;
+    const READS: bool = true;
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Option<ChangeBatch>> {
+        transaction.news(self.id, &self.scope, self.cursor)
+    }
+}
+
+/// A watcher's look for what nobody has noticed.
+#[derive(Debug)]
+struct LookAround;
+
+#[derive(Debug)]
+struct Around {
+    /// There are records that are over.
+    ended: bool,
+    /// Whose death would end more.
+    keepers: Vec<ClientId>,
+}
+
+impl StoreCommand for LookAround {
+    type Answer = Around;
+    const READS: bool = true;
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Around> {
+        Ok(Around { ended: transaction.has_ended_records()?, keepers: transaction.keepers()? })
+    }
+}
+
+/// Ends what is over.
+#[derive(Debug)]
+struct SweepUp;
+
+impl StoreCommand for SweepUp {
+    type Answer = ();
+
+    fn is_quick(&self) -> bool {
+        false
+    }
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<()> {
+        transaction.sweep().map(drop)
     }
 }

@@ -103,7 +103,7 @@ struct Shared {
     report: Option<Report>,
 }
 
-impl supervise::Connection for Arc<Connection> {
+impl supervise::SupervisedConnection for Arc<Connection> {
     fn is_gone(&self) -> bool {
         Connection::is_gone(self)
     }
@@ -113,7 +113,7 @@ impl supervise::Connection for Arc<Connection> {
     }
 }
 
-impl supervise::Dial for Shared {
+impl supervise::Supervise for Shared {
     type Connection = Arc<Connection>;
 
     fn clock(&self) -> &Clock {

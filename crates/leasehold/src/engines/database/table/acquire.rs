@@ -5,7 +5,7 @@ use super::row::{NameRow, int, key};
 use super::session::TableSession;
 use super::statements::LeaseSql;
 use super::swap::step;
-use super::tickets::Outlook;
+use super::wait::Outlook;
 use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict, Wants};
 use crate::engine::state::{Answer, State, Verb};
 use crate::engines::database::dialect::Dialect;

@@ -22,7 +22,6 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 mod text;
-mod tickets;
 mod unconfirmed;
 mod wait;
 
@@ -36,15 +35,14 @@ use tokio::task::AbortHandle;
 
 use self::names::TableNames;
 use self::poller::Wakes;
-use self::records::{Watchers, Watching};
+use self::records::{ChangeLog, TableChanges};
 use self::row::ClientId;
 use self::session::TableSessions;
 use self::statements::LeaseSql;
 use self::swap::{ClockOffset, Turns};
 use self::text::SqlText;
-use self::tickets::Tickets;
 use self::unconfirmed::UnconfirmedClaims;
-use self::wait::NameVersions;
+use self::wait::{NameVersions, Tickets};
 use super::checkup;
 use crate::claim::{
     Claim, Ending, Mode, RawRecord, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
@@ -60,6 +58,7 @@ use crate::engine::{
 };
 use crate::engines::database::dialect::Dialect;
 use crate::engines::database::pool::Pool;
+use crate::engines::kit::record_watch::RecordWatchers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::name::{Name, Namespace};
@@ -79,7 +78,8 @@ struct Inner {
     statements: LeaseSql,
     listing: SqlText,
     records: records::RecordSql,
-    watchers: Watchers,
+    changes: ChangeLog,
+    watchers: RecordWatchers,
     namespaces: KnownNamespaces,
     home: Handle,
     marks: NameVersions,
@@ -125,7 +125,8 @@ impl Table {
             statements: LeaseSql::new(&names),
             listing: operate::listing(&names),
             records: records::RecordSql::new(&names),
-            watchers: Watchers::new(&names),
+            changes: ChangeLog::new(&names),
+            watchers: RecordWatchers::default(),
             namespaces: KnownNamespaces::default(),
             home: Handle::current(),
             marks: NameVersions::new(&names),
@@ -338,7 +339,7 @@ impl RecordStore for Table {
     fn watch(&self, scope: Scope) -> BoxFuture<Result<Box<dyn RecordEvents>>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move {
-            let watching = Watching::start(inner, scope).await?;
+            let watching = TableChanges::watch(inner, scope).await?;
             Ok(Box::new(watching) as Box<dyn RecordEvents>)
         })
     }

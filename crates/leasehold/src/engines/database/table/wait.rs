@@ -7,11 +7,11 @@ use super::Inner;
 use super::names::TableNames;
 use super::row::NameRow;
 use super::text::SqlText;
-use super::tickets::{Outlook, Seen};
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb, step};
 use crate::engines::database::drivers::Row;
+use crate::engines::kit::waiters::{self, QueueOutlook, TicketStatus};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -20,6 +20,26 @@ const NAMES: [usize; 3] = [1, 8, NAMES_MAX];
 pub(super) const NAMES_MAX: usize = 64;
 /// However soon a name may open, nobody looks more often.
 const BREATH: Duration = Duration::from_millis(1);
+
+/// The tickets of one client of a table.
+pub(super) type Tickets = waiters::Tickets<Outlook>;
+
+/// What a waiter knows of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Outlook {
+    /// The version of the row that this comes from.
+    pub(super) version: i64,
+    /// When the name may open although nobody says so, by our clock.
+    pub(super) look_at: Moment,
+    /// The newest fence then.
+    pub(super) floor: u64,
+}
+
+impl QueueOutlook for Outlook {
+    fn floor(&self) -> u64 {
+        self.floor
+    }
+}
 
 /// How to read the marks of some names.
 #[derive(Debug)]
@@ -56,22 +76,17 @@ impl Inner {
     pub(super) async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {
         loop {
             let (notify, outlook) = match self.tickets.look(ticket.id) {
-                Seen::Granted { fence, predecessor } => {
+                TicketStatus::Granted { fence, predecessor } => {
                     return Wake::Granted { fence, predecessor };
                 }
-                Seen::Look => return Wake::Look,
-                Seen::Waiting(notify, outlook) => (notify, outlook),
+                TicketStatus::Look => return Wake::Look,
+                TicketStatus::Waiting(notify, outlook) => (notify, outlook),
             };
             tokio::select! {
                 biased;
                 () = notify.notified() => {}
                 () = self.clock.sleep_until(until.min(outlook.look_at)) => {
-                    return match self.tickets.look(ticket.id) {
-                        Seen::Granted { fence, predecessor } => {
-                            Wake::Granted { fence, predecessor }
-                        }
-                        _ => Wake::Look,
-                    };
+                    return self.tickets.last_look(ticket.id);
                 }
             }
         }
@@ -125,7 +140,7 @@ impl Inner {
                 self.tickets.hand(ticket.id, fence, predecessor);
             }
             Some((session, None)) => match outlook(&page, ticket, session) {
-                Some(outlook) => self.tickets.revise(ticket.id, outlook),
+                Some(outlook) => self.tickets.revise_for(ticket.id, outlook),
                 None => self.tickets.stir(ticket.id),
             },
             _ => self.tickets.stir(ticket.id),

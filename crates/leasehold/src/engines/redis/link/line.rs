@@ -98,7 +98,7 @@ struct WireDialer {
     tell: Tell,
 }
 
-impl supervise::Connection for Wire {
+impl supervise::SupervisedConnection for Wire {
     fn is_gone(&self) -> bool {
         Self::is_gone(self)
     }
@@ -108,7 +108,7 @@ impl supervise::Connection for Wire {
     }
 }
 
-impl supervise::Dial for WireDialer {
+impl supervise::Supervise for WireDialer {
     type Connection = Wire;
 
     fn clock(&self) -> &Clock {

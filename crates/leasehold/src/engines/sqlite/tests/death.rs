@@ -1,6 +1,6 @@
 //! Clients that die, and machines that restart.
 
-use super::super::schema::FENCE_JUMP;
+use super::super::upkeep::FENCE_JUMP;
 use super::*;
 use crate::claim::Predecessor;
 

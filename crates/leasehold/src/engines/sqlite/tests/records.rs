@@ -116,14 +116,14 @@ async fn a_lost_ring_only_delays() {
 /// Keeps the store busy until it is told to go on.
 struct Stall(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>);
 
-impl Command for Stall {
+impl StoreCommand for Stall {
     type Answer = ();
 
     fn is_quick(&self) -> bool {
         false
     }
 
-    fn run(&mut self, _: &mut Transaction<'_>) -> Trial<()> {
+    fn run(&mut self, _: &mut StoreTransaction<'_>) -> Trial<()> {
         self.0.send(()).unwrap();
         self.1.recv().unwrap();
         Ok(())
@@ -305,14 +305,14 @@ async fn a_store_without_records_gets_them() {
 /// Says how careful SQLite is with the commit of its transaction.
 struct Care(bool);
 
-impl Command for Care {
+impl StoreCommand for Care {
     type Answer = i64;
 
     fn is_lasting(&self) -> bool {
         self.0
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<i64> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<i64> {
         Ok(transaction.db.query_row("PRAGMA synchronous", [], |row| row.get(0))?)
     }
 }
@@ -320,7 +320,7 @@ impl Command for Care {
 /// 1 is NORMAL, which leaves the last commits to the memory; 2 is FULL.
 #[tokio::test]
 async fn a_commit_that_has_to_last_waits_for_the_disk_and_no_other_does() {
-    use super::super::verbs::{AddRecord, StoreRecord};
+    use super::super::records::{AddRecord, StoreRecord};
     let rig = Rig::new();
     let engine = rig.open().await;
     for _ in 0..2 {

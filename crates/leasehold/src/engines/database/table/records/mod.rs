@@ -11,7 +11,7 @@ mod watch;
 use std::time::Duration;
 
 pub(super) use self::statements::RecordSql;
-pub(super) use self::watch::{Watchers, Watching};
+pub(super) use self::watch::{ChangeLog, TableChanges};
 use super::Inner;
 use super::row::{NameRow, int, key, span};
 use super::swap::{Tries, step};

@@ -1,8 +1,7 @@
 //! Watching records.
 
 use std::collections::{HashMap, VecDeque};
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -16,8 +15,9 @@ use super::super::text::SqlText;
 use super::drawn;
 use crate::claim::RawRecord;
 use crate::clock::Moment;
-use crate::engine::{RecordEvent, RecordEvents, Scope};
+use crate::engine::{RecordEvent, Scope};
 use crate::engines::database::drivers::{Reply, Row};
+use crate::engines::kit::record_watch::{ChangeSource, ReadUpTo, RecordWatcher, RecordWatchers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
@@ -82,51 +82,22 @@ impl WatchSql {
     }
 }
 
-/// The watchers of this client, to be rung.
+/// The log of changes, as one client keeps it.
 #[derive(Debug)]
-pub(in super::super) struct Watchers {
+pub(in super::super) struct ChangeLog {
     statements: WatchSql,
-    notifiers: Mutex<WatchNotifiers>,
-}
-
-#[derive(Debug, Default)]
-struct WatchNotifiers {
-    notifiers: HashMap<u64, Arc<Notify>>,
-    closed: bool,
     /// How often this client has written to a namespace.
-    writes: HashMap<Namespace, u64>,
+    writes: Mutex<HashMap<Namespace, u64>>,
 }
 
-impl Watchers {
+impl ChangeLog {
     pub(in super::super) fn new(names: &TableNames) -> Self {
-        Self { statements: WatchSql::new(names), notifiers: Mutex::default() }
-    }
-
-    fn notifiers(&self) -> MutexGuard<'_, WatchNotifiers> {
-        self.notifiers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something may have changed that one of them watches.
-    pub(in super::super) fn ring(&self) {
-        self.notifiers().notifiers.values().for_each(|notify| notify.notify_one());
-    }
-
-    pub(in super::super) fn is_empty(&self) -> bool {
-        self.notifiers().notifiers.is_empty()
-    }
-
-    pub(in super::super) fn close(&self) {
-        self.notifiers().closed = true;
-        self.ring();
-    }
-
-    fn is_closed(&self) -> bool {
-        self.notifiers().closed
+        Self { statements: WatchSql::new(names), writes: Mutex::default() }
     }
 
     fn count(&self, space: &Namespace) -> u64 {
-        let mut notifiers = self.notifiers();
-        let writes = notifiers.writes.entry(space.clone()).or_default();
+        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
+        let writes = writes.entry(space.clone()).or_default();
         *writes += 1;
         *writes
     }
@@ -135,7 +106,7 @@ impl Watchers {
 impl Inner {
     /// A record was written: now and then, old changes are forgotten.
     pub(in super::super) async fn wrote(&self, space: &Namespace) {
-        if self.watchers.count(space).is_multiple_of(LOOK) {
+        if self.changes.count(space).is_multiple_of(LOOK) {
             // If it fails, the next one will do it.
             let _ = self.trim(space).await;
         }
@@ -144,7 +115,7 @@ impl Inner {
     /// First it is noted up to where changes are forgotten: who has not read
     /// that far has missed something.
     async fn trim(&self, space: &Namespace) -> Result<()> {
-        let texts = &self.watchers.statements;
+        let texts = &self.changes.statements;
         let space = || space.as_str().into();
         let reply = self.run(&texts.oldest, vec![space(), KEPT.into()]).await?;
         let Some(row) = reply.rows.first() else { return Ok(()) };
@@ -155,138 +126,48 @@ impl Inner {
     }
 }
 
-/// One watcher.
+/// The changes of a table that one watcher reads.
 #[derive(Debug)]
-pub(in super::super) struct Watching {
+pub(in super::super) struct TableChanges {
     id: u64,
     scope: Scope,
     inner: Arc<Inner>,
-    notify: Arc<Notify>,
-    cursor: u64,
     show_at: Moment,
-    unseen: VecDeque<RecordEvent>,
-    /// Whether there may be more to read at once.
-    behind: bool,
 }
 
-impl Watching {
-    pub(in super::super) async fn start(inner: Arc<Inner>, scope: Scope) -> Result<Self> {
-        let (id, notify) = (fresh_id(), Arc::new(Notify::new()));
-        inner.watchers.notifiers().notifiers.insert(id, Arc::clone(&notify));
-        inner.stir.notify_one();
-        // Made before the request leaves, so that it leaves the list however
-        // this ends.
-        let mut watching = Self {
-            show_at: inner.clock.now(),
-            unseen: VecDeque::new(),
-            behind: false,
-            cursor: 0,
-            id,
-            scope,
-            inner,
-            notify,
-        };
-        watching.inner.enter_space(watching.scope.namespace()).await?;
-        watching.enter().await?;
-        Ok(watching)
+impl TableChanges {
+    pub(in super::super) async fn watch(
+        inner: Arc<Inner>,
+        scope: Scope,
+    ) -> Result<RecordWatcher<Self>> {
+        let show_at = inner.clock.now();
+        RecordWatcher::start(Self { id: fresh_id(), scope, inner, show_at }).await
     }
 
-    /// Enters the list while the namespace is ours, so that every change is
-    /// either before the version that is drawn, or written down for us.
-    async fn enter(&mut self) -> Result<()> {
-        let inner = &self.inner;
-        let space = self.scope.namespace().as_str();
-        let values =
-            vec![int(self.id).into(), int(inner.client).into(), space.into(), span(PRESENT).into()];
-        let steps = vec![
-            step(&inner.records.draw, vec![space.into()], true),
-            step(&inner.watchers.statements.leave, vec![int(self.id).into()], false),
-            step(&inner.watchers.statements.enter, values, true),
-        ];
-        let replies = inner.pool.transact(steps).await?;
-        let missing = || Error::new(ErrorKind::Unexpected, "the row of a namespace is gone");
-        self.cursor = drawn(replies.ok_or_else(missing)?.first())?;
-        self.show_at = inner.clock.now().after(SHOW);
-        Ok(())
-    }
-
-    async fn wait(&mut self) -> Option<RecordEvent> {
-        loop {
-            if let Some(event) = self.unseen.pop_front() {
-                return Some(event);
-            }
-            if self.inner.watchers.is_closed() {
-                return None;
-            }
-            if !self.behind {
-                self.rest().await;
-            }
-            self.read().await;
-        }
-    }
-
-    /// Until it is rung, or has to show that it is there.
-    async fn rest(&mut self) {
-        let clock = self.inner.clock.clone();
-        tokio::select! {
-            biased;
-            () = self.notify.notified() => {}
-            () = clock.sleep_until(self.show_at) => {}
-        }
-        if clock.now() >= self.show_at {
-            self.show_at = clock.now().after(SHOW);
-            let values = vec![int(self.id).into(), span(PRESENT).into()];
-            // Whoever is off the list finds out when it reads.
-            let _ = self.inner.run(&self.inner.watchers.statements.show, values).await;
-        }
-    }
-
-    async fn read(&mut self) {
-        // Whoever drops this call finds what it would have read.
-        self.behind = true;
-        let values = vec![
-            self.scope.namespace().as_str().into(),
-            int(self.cursor).into(),
-            int(self.id).into(),
-            READ.into(),
-        ];
-        let reply = self.inner.run(&self.inner.watchers.statements.read, values).await;
-        self.behind = false;
-        match reply.and_then(|reply| self.take(&reply)) {
-            Ok(true) => {}
-            // Someone took us for dead.
-            Ok(false) => {
-                if self.enter().await.is_ok() {
-                    self.unseen.push_back(RecordEvent::Resync);
-                }
-            }
-            // The next look will tell.
-            Err(error) if error.kind() == ErrorKind::Unavailable => {}
-            Err(_) => self.unseen.push_back(RecordEvent::Resync),
-        }
-    }
-
-    /// Takes what was read; false if we are not on the list.
-    fn take(&mut self, reply: &Reply) -> Result<bool> {
-        let Some(first) = reply.rows.first() else { return Ok(false) };
+    /// Takes what was read; `None` if we are not on the list.
+    fn take(
+        &self,
+        cursor: u64,
+        reply: &Reply,
+        unseen: &mut VecDeque<RecordEvent>,
+    ) -> Result<Option<ReadUpTo>> {
+        let Some(first) = reply.rows.first() else { return Ok(None) };
         let (last, cut) = (first.int(0)?.unsigned_abs(), first.int(1)?.unsigned_abs());
         if first.int(2)? == 0 {
-            return Ok(false);
+            return Ok(None);
         }
-        if cut > self.cursor {
-            self.unseen.push_back(RecordEvent::Resync);
-            self.cursor = last.max(cut);
-            return Ok(true);
+        if cut > cursor {
+            unseen.push_back(RecordEvent::Resync);
+            return Ok(Some(ReadUpTo { cursor: last.max(cut), more: false }));
         }
-        let mut cursor = self.cursor;
+        let mut cursor = cursor;
         for row in &reply.rows {
             let Some(version) = row.maybe_int(3)? else { break };
             cursor = version.unsigned_abs();
-            self.unseen.extend(self.event(row, cursor)?);
+            unseen.extend(self.event(row, cursor)?);
         }
-        self.behind = reply.rows.len() as u64 >= READ.unsigned_abs();
-        self.cursor = if self.behind { cursor } else { cursor.max(last) };
-        Ok(true)
+        let more = reply.rows.len() as u64 >= READ.unsigned_abs();
+        Ok(Some(ReadUpTo { cursor: if more { cursor } else { cursor.max(last) }, more }))
     }
 
     fn event(&self, row: &Row, version: u64) -> Result<Option<RecordEvent>> {
@@ -302,19 +183,76 @@ impl Watching {
     }
 }
 
-impl RecordEvents for Watching {
-    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
-        Box::pin(self.wait())
+impl ChangeSource for TableChanges {
+    fn watchers(&self) -> &RecordWatchers {
+        &self.inner.watchers
     }
-}
 
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.inner.watchers.notifiers().notifiers.remove(&self.id);
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    async fn begin(&mut self) -> Result<u64> {
+        self.inner.stir.notify_one();
+        self.inner.enter_space(self.scope.namespace()).await?;
+        self.enter().await
+    }
+
+    /// Enters the list while the namespace is ours, so that every change is
+    /// either before the version that is drawn, or written down for us.
+    async fn enter(&mut self) -> Result<u64> {
+        let inner = &self.inner;
+        let space = self.scope.namespace().as_str();
+        let values =
+            vec![int(self.id).into(), int(inner.client).into(), space.into(), span(PRESENT).into()];
+        let steps = vec![
+            step(&inner.records.draw, vec![space.into()], true),
+            step(&inner.changes.statements.leave, vec![int(self.id).into()], false),
+            step(&inner.changes.statements.enter, values, true),
+        ];
+        let replies = inner.pool.transact(steps).await?;
+        let missing = || Error::new(ErrorKind::Unexpected, "the row of a namespace is gone");
+        let cursor = drawn(replies.ok_or_else(missing)?.first())?;
+        self.show_at = inner.clock.now().after(SHOW);
+        Ok(cursor)
+    }
+
+    /// Until it is rung, or has to show that it is there.
+    async fn rest(&mut self, rung: &Notify) {
+        let clock = self.inner.clock.clone();
+        tokio::select! {
+            biased;
+            () = rung.notified() => {}
+            () = clock.sleep_until(self.show_at) => {}
+        }
+        if clock.now() >= self.show_at {
+            self.show_at = clock.now().after(SHOW);
+            let values = vec![int(self.id).into(), span(PRESENT).into()];
+            // Whoever is off the list finds out when it reads.
+            let _ = self.inner.run(&self.inner.changes.statements.show, values).await;
+        }
+    }
+
+    async fn read(
+        &mut self,
+        cursor: u64,
+        unseen: &mut VecDeque<RecordEvent>,
+    ) -> Result<Option<ReadUpTo>> {
+        let values = vec![
+            self.scope.namespace().as_str().into(),
+            int(cursor).into(),
+            int(self.id).into(),
+            READ.into(),
+        ];
+        let reply = self.inner.run(&self.inner.changes.statements.read, values).await?;
+        self.take(cursor, &reply, unseen)
+    }
+
+    fn leave(&self) {
         let (inner, id) = (Arc::clone(&self.inner), self.id);
         if !inner.watchers.is_closed() {
             self.inner.home.spawn(async move {
-                let leave = &inner.watchers.statements.leave;
+                let leave = &inner.changes.statements.leave;
                 let _ = inner.run(leave, vec![int(id).into()]).await;
             });
         }

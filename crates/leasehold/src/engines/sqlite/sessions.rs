@@ -5,17 +5,20 @@
 //! their sessions. A session that has expired is never revived: others may
 //! have acted on it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::clients::{ClientId, fresh_id};
 use super::fault::Trial;
-use super::transaction::{Transaction, at, int, moment, span};
+use super::schema::{at, int, moment, span};
 use crate::claim::Claim;
 use crate::clock::Moment;
 use crate::engine::state::SessionId;
+
+/// The expiry of a session nobody remembers.
+pub(super) const GONE: Moment = Moment::from_nanos(0);
 
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,18 +88,59 @@ impl SessionRow {
     }
 }
 
-impl Transaction<'_> {
+/// Sessions as one transaction has read and changed them.
+#[derive(Debug)]
+pub(super) struct LoadedSessions<'a> {
+    db: &'a Connection,
+    own: &'a mut OwnSessions,
+    now: Moment,
+    rows: HashMap<SessionId, Option<SessionRow>>,
+    /// Those that are newer here than in their rows.
+    unsaved: HashSet<SessionId>,
+}
+
+impl<'a> LoadedSessions<'a> {
+    pub(super) fn new(db: &'a Connection, own: &'a mut OwnSessions, now: Moment) -> Self {
+        Self { db, own, now, rows: HashMap::new(), unsaved: HashSet::new() }
+    }
+
+    /// A session, dead or alive, unless it is forgotten.
+    pub(super) fn get(&mut self, id: SessionId) -> Trial<Option<&mut SessionRow>> {
+        if !self.rows.contains_key(&id) {
+            let row = SessionRow::load(self.db, id)?;
+            self.rows.insert(id, row);
+        }
+        Ok(self.rows.get_mut(&id).and_then(Option::as_mut))
+    }
+
+    /// A session that has not ended.
+    pub(super) fn live(&mut self, id: SessionId) -> Trial<Option<&mut SessionRow>> {
+        let now = self.now;
+        Ok(self.get(id)?.filter(|session| session.expires > now))
+    }
+
+    /// What is left of a session.
+    pub(super) fn left(&mut self, id: SessionId) -> Trial<Duration> {
+        let now = self.now;
+        Ok(self.get(id)?.map_or(Duration::ZERO, |session| session.expires.since(now)))
+    }
+
+    /// When a session ends, as far as it is loaded.
+    pub(super) fn expiry(&self, id: SessionId) -> Moment {
+        self.rows.get(&id).and_then(Option::as_ref).map_or(GONE, |session| session.expires)
+    }
+
     /// The session that a claim will live by. It is written once a claim has
     /// found a seat: one that is refused leaves nothing behind.
-    pub(super) fn session_for(&mut self, claim: &Claim) -> Trial<SessionId> {
+    pub(super) fn of_claim(&mut self, claim: &Claim) -> Trial<SessionId> {
         if !claim.renewed {
-            return Ok(self.new_session(claim));
+            return Ok(self.start(claim));
         }
-        let known = self.mine.by_ttl.get(&claim.ttl).copied().unwrap_or(0);
+        let known = self.own.by_ttl.get(&claim.ttl).copied().unwrap_or(0);
         let (now, fresh) = (self.now, self.now.after(claim.ttl));
-        let Some(session) = self.live_session(known)? else {
-            let id = self.new_session(claim);
-            self.mine.by_ttl.insert(claim.ttl, id);
+        let Some(session) = self.live(known)? else {
+            let id = self.start(claim);
+            self.own.by_ttl.insert(claim.ttl, id);
             return Ok(id);
         };
         // Most claims find their session young and write nothing for it.
@@ -109,10 +153,10 @@ impl Transaction<'_> {
         Ok(known)
     }
 
-    fn new_session(&mut self, claim: &Claim) -> SessionId {
+    fn start(&mut self, claim: &Claim) -> SessionId {
         let session = SessionRow {
             id: fresh_id(),
-            client: self.mine.client,
+            client: self.own.client,
             ttl: claim.ttl,
             delay: claim.lock_delay,
             expires: self.now.after(claim.ttl),
@@ -120,15 +164,15 @@ impl Transaction<'_> {
         };
         let id = session.id;
         self.unsaved.insert(id);
-        self.sessions.insert(id, Some(session));
+        self.rows.insert(id, Some(session));
         id
     }
 
     /// Writes a session if it has changed in this transaction.
-    pub(super) fn save_session(&mut self, id: SessionId) -> Trial<()> {
+    pub(super) fn save(&mut self, id: SessionId) -> Trial<()> {
         let db = self.db;
         if self.unsaved.remove(&id)
-            && let Some(session) = self.session(id)?
+            && let Some(session) = self.get(id)?
         {
             session.save(db)?;
         }
@@ -138,21 +182,41 @@ impl Transaction<'_> {
     /// Extends a session that has not ended; what is left of it, or `None`.
     pub(super) fn extend(&mut self, id: SessionId, ttl: Duration) -> Trial<Option<Duration>> {
         let (now, fresh) = (self.now, self.now.after(ttl));
-        let Some(session) = self.live_session(id)? else { return Ok(None) };
+        let Some(session) = self.live(id)? else { return Ok(None) };
         session.expires = session.expires.max(fresh);
         let left = session.expires.since(now);
         self.unsaved.insert(id);
-        self.save_session(id)?;
+        self.save(id)?;
         Ok(Some(left))
+    }
+
+    /// Ends all sessions of a client, now.
+    pub(super) fn end_of(&mut self, client: ClientId) -> Trial<()> {
+        const END: &str = "UPDATE sessions SET expires = ?2 WHERE client = ?1 AND expires > ?2";
+        let now = self.now;
+        self.db.prepare_cached(END)?.execute(params![int(client), at(now)])?;
+        let known = self.rows.values_mut().flatten().filter(|s| s.client == client);
+        known.for_each(|session| session.expires = session.expires.min(now));
+        Ok(())
     }
 
     /// Removes the session of a fixed lease that has ended.
     pub(super) fn end_fixed(&mut self, id: SessionId) -> Trial<()> {
-        let db = self.db;
-        if self.session(id)?.is_some_and(|session| session.fixed) {
-            SessionRow::delete(db, id)?;
-            self.sessions.insert(id, None);
+        if self.get(id)?.is_some_and(|session| session.fixed) {
+            self.delete(id)?;
         }
         Ok(())
+    }
+
+    /// Removes a session, and what was written down for its owner.
+    pub(super) fn delete(&mut self, id: SessionId) -> Trial<()> {
+        SessionRow::delete(self.db, id)?;
+        self.rows.insert(id, None);
+        Ok(())
+    }
+
+    /// Forgets what was read: the rows are gone.
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
     }
 }

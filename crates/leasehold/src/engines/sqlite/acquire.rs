@@ -1,9 +1,9 @@
 //! Asking for a lease.
 
-use super::super::command::Command;
-use super::super::fault::Trial;
-use super::super::tickets::{Outlook, Tickets};
-use super::super::transaction::{NameRow, Transaction};
+use super::command::StoreCommand;
+use super::fault::Trial;
+use super::notify::{StoreOutlook, Tickets};
+use super::transaction::{LoadedName, StoreTransaction};
 use crate::claim::{Busy, Claim, Grant, Place, Stance, Ticket, Verdict, Wants};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
@@ -16,13 +16,13 @@ const FRONT: usize = 4;
 const ASKED: usize = 16;
 
 #[derive(Debug)]
-pub(in super::super) struct Acquire {
+pub(super) struct Acquire {
     claim: Claim,
-    seat: Option<(SessionId, Option<Outlook>)>,
+    seat: Option<(SessionId, Option<StoreOutlook>)>,
 }
 
 impl Acquire {
-    pub(in super::super) const fn new(claim: Claim) -> Self {
+    pub(super) const fn new(claim: Claim) -> Self {
         Self { claim, seat: None }
     }
 
@@ -32,26 +32,26 @@ impl Acquire {
 
     fn step(
         &self,
-        transaction: &mut Transaction<'_>,
-        page: &mut NameRow,
+        transaction: &mut StoreTransaction<'_>,
+        loaded: &mut LoadedName,
         session: SessionId,
     ) -> Trial<Answer> {
         let claim = Box::new(self.claim.clone());
-        transaction.step(page, Verb::Acquire { claim, session })
+        transaction.step(loaded, Verb::Acquire { claim, session })
     }
 
     /// Keeps the session of the seat, if there is one, and says how long.
     fn keep(
         &mut self,
-        transaction: &mut Transaction<'_>,
-        page: &NameRow,
+        transaction: &mut StoreTransaction<'_>,
+        loaded: &LoadedName,
         session: SessionId,
     ) -> Trial<()> {
-        let Some((seated, _)) = page.state.find(self.ticket().id) else { return Ok(()) };
-        transaction.save_session(seated)?;
+        let Some((seated, _)) = loaded.state.find(self.ticket().id) else { return Ok(()) };
+        transaction.sessions.save(seated)?;
         // The seat of a fixed lease that is claimed again has its own session.
         if seated != session && !self.claim.renewed {
-            transaction.extend(seated, self.claim.ttl)?;
+            transaction.sessions.extend(seated, self.claim.ttl)?;
         }
         self.seat = Some((seated, None));
         Ok(())
@@ -59,13 +59,17 @@ impl Acquire {
 
     fn verdict(
         &mut self,
-        transaction: &mut Transaction<'_>,
-        page: &NameRow,
+        transaction: &mut StoreTransaction<'_>,
+        loaded: &LoadedName,
         answer: Answer,
         load: bool,
     ) -> Trial<Verdict> {
         let now = transaction.now;
-        let left = self.seat.as_ref().map(|(session, _)| transaction.left(*session)).transpose()?;
+        let left = self
+            .seat
+            .as_ref()
+            .map(|(session, _)| transaction.sessions.left(*session))
+            .transpose()?;
         match answer {
             Answer::Granted { fence, ttl, predecessor } => {
                 let mut grant = Grant::new(fence, left.unwrap_or(ttl), now).following(predecessor);
@@ -75,7 +79,7 @@ impl Acquire {
                 Ok(Verdict::Granted(grant))
             }
             Answer::Busy { holder, recheck_in, .. } => {
-                let outlook = outlook(transaction, page, self.ticket(), now.after(recheck_in))?;
+                let outlook = outlook(transaction, loaded, self.ticket(), now.after(recheck_in))?;
                 self.seat.iter_mut().for_each(|(_, seen)| *seen = Some(outlook.clone()));
                 let place = left.map(|left| Place::new(left, now).above(outlook.floor));
                 Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
@@ -85,47 +89,49 @@ impl Acquire {
     }
 }
 
-impl Command for Acquire {
+impl StoreCommand for Acquire {
     type Answer = Verdict;
 
     fn prepare(&self, tickets: &Tickets) {
         if matches!(self.claim.stance, Stance::Wait { .. }) {
-            tickets.expect(self.ticket().id);
+            tickets.expect(self.ticket());
         }
     }
 
-    fn run(&mut self, transaction: &mut Transaction<'_>) -> Trial<Verdict> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Verdict> {
         self.claim.ticket.mode.check()?;
-        let session = transaction.session_for(&self.claim)?;
-        let mut page = transaction.load(&self.claim.ticket.name)?;
+        let session = transaction.sessions.of_claim(&self.claim)?;
+        let mut loaded = transaction.load(&self.claim.ticket.name)?;
         let instead = self.claim.wants == Wants::RecordOrLease
-            && page.state.mode_of(self.ticket().id).is_none();
+            && loaded.state.mode_of(self.ticket().id).is_none();
         if instead && let Some(found) = transaction.record(&self.claim.ticket.name)? {
             return Ok(Verdict::Busy(Busy::found(found)));
         }
-        let mut answer = self.step(transaction, &mut page, session)?;
+        let mut answer = self.step(transaction, &mut loaded, session)?;
         if matches!(answer, Answer::Busy { .. } | Answer::OtherKind(_)) {
-            let ahead: Vec<_> = page.state.ahead(self.ticket().id).take(ASKED).collect();
-            if transaction.bury_dead(&ahead)? {
+            let ahead: Vec<_> = loaded.state.ahead(self.ticket().id).take(ASKED).collect();
+            if transaction.reap_dead(&ahead)? {
                 // A seat that is new has its session on the books by now.
-                transaction.follow(&mut page)?;
-                answer = self.step(transaction, &mut page, session)?;
+                transaction.follow(&mut loaded)?;
+                answer = self.step(transaction, &mut loaded, session)?;
             }
         }
-        self.keep(transaction, &page, session)?;
+        self.keep(transaction, &loaded, session)?;
         // Where there was none, none has come within the transaction.
         let verdict =
-            self.verdict(transaction, &page, answer, self.claim.wants.record() && !instead);
-        transaction.save(page)?;
+            self.verdict(transaction, &loaded, answer, self.claim.wants.record() && !instead);
+        transaction.save(loaded)?;
         verdict
     }
 
     fn settle(&mut self, answer: Result<&Verdict, &Error>, tickets: &Tickets) {
         let id = self.ticket().id;
         match (answer, self.seat.take()) {
-            (Ok(Verdict::Granted(_)), Some((session, _))) => tickets.held(id, session),
+            (Ok(Verdict::Granted(grant)), Some((session, _))) => {
+                tickets.held(self.ticket(), session, grant.fence);
+            }
             (Ok(Verdict::Busy(_)), Some((session, outlook))) => {
-                tickets.queued(id, session, outlook.unwrap_or_default());
+                tickets.queued(self.ticket(), session, outlook.unwrap_or_default());
             }
             (Ok(_), _) => drop(tickets.remove(id)),
             (Err(_), _) => tickets.refused(id),
@@ -134,22 +140,22 @@ impl Command for Acquire {
 }
 
 /// What a waiter may expect, and whom it should watch.
-pub(in super::super) fn outlook(
-    transaction: &mut Transaction<'_>,
-    page: &NameRow,
+pub(super) fn outlook(
+    transaction: &mut StoreTransaction<'_>,
+    loaded: &LoadedName,
     ticket: &Ticket,
     look_at: Moment,
-) -> Trial<Outlook> {
-    let ahead: Vec<_> = page.state.ahead(ticket.id).collect();
-    let holders = page.state.holding_sessions().count();
+) -> Trial<StoreOutlook> {
+    let ahead: Vec<_> = loaded.state.ahead(ticket.id).collect();
+    let holders = loaded.state.holding_sessions().count();
     let near = if ahead.len() - holders < FRONT { holders.min(ASKED) } else { 0 };
     let mut blockers = Vec::new();
     for &session in ahead[..near].iter().chain(ahead.last()) {
-        let client = transaction.session(session)?.map_or(0, |session| session.client);
-        if client != 0 && client != transaction.mine.client && !blockers.contains(&client) {
+        let client = transaction.sessions.get(session)?.map_or(0, |session| session.client);
+        if client != 0 && client != transaction.client && !blockers.contains(&client) {
             blockers.push(client);
         }
     }
-    let floor = transaction.newest(page.name.namespace())?;
-    Ok(Outlook { look_at, blockers, floor })
+    let floor = transaction.newest(loaded.name.namespace())?;
+    Ok(StoreOutlook { look_at, blockers, floor })
 }

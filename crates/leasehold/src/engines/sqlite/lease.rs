@@ -1,0 +1,232 @@
+//! What the holder of a lease asks for: to keep it, to turn it into a read lease,
+//! to give it back.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::command::StoreCommand;
+use super::fault::Trial;
+use super::notify::{EvictedBy, StoreOutlook, Tickets};
+use super::schema::int;
+use super::transaction::StoreTransaction;
+use crate::claim::{Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Ticket};
+use crate::engine::state::{Answer, SessionId, Verb};
+use crate::engines::kit::waiters::KnownTicket;
+use crate::error::{Error, Result};
+
+/// Keeps tickets alive: one row for all that share a ttl.
+#[derive(Debug)]
+pub(super) struct Renew {
+    tickets: Vec<Refresh>,
+    /// What is left of each session once it is extended; `None` if it ended.
+    left: HashMap<SessionId, Option<Duration>>,
+    lost: HashMap<LeaseId, EvictedBy>,
+    seats: Vec<NewSeat>,
+}
+
+/// What is new to remember of a ticket: its session, and its fence or 0.
+type NewSeat = Option<(SessionId, u64)>;
+
+/// The answers, and all tickets that were taken away meanwhile.
+pub(super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, EvictedBy)>);
+
+impl Renew {
+    pub(super) fn new(tickets: Vec<Refresh>) -> Self {
+        Self { tickets, left: HashMap::new(), lost: HashMap::new(), seats: Vec::new() }
+    }
+
+    /// Extends every session that our tickets live by, once.
+    fn extend(
+        &mut self,
+        transaction: &mut StoreTransaction<'_>,
+        known: &[KnownTicket],
+    ) -> Trial<()> {
+        let mut longest: HashMap<SessionId, Duration> = HashMap::new();
+        for (refresh, known) in self.tickets.iter().zip(known) {
+            if let Some((session, _)) = known {
+                let ttl = longest.entry(*session).or_default();
+                *ttl = refresh.ttl.max(*ttl);
+            }
+        }
+        for (session, ttl) in longest {
+            self.extend_one(transaction, session, ttl)?;
+        }
+        Ok(())
+    }
+
+    fn extend_one(
+        &mut self,
+        transaction: &mut StoreTransaction<'_>,
+        session: SessionId,
+        ttl: Duration,
+    ) -> Trial<Option<Duration>> {
+        let left = transaction.sessions.extend(session, ttl)?;
+        self.left.insert(session, left);
+        self.lost.extend(losses(transaction, session)?);
+        Ok(left)
+    }
+
+    fn answer(
+        &mut self,
+        transaction: &mut StoreTransaction<'_>,
+        at: usize,
+        known: KnownTicket,
+    ) -> Trial<(NewSeat, Renewal)> {
+        if self.lost.contains_key(&self.tickets[at].ticket.id) {
+            return Ok((None, Renewal::Gone));
+        }
+        let Some((session, true)) = known else { return self.ask_by_name(transaction, at) };
+        let left = self.left.get(&session).copied().flatten();
+        let held = |ttl| Renewal::Held { ttl, sent_at: transaction.now };
+        // We know all about it: there is nothing new to remember.
+        Ok((None, left.map_or(Renewal::Gone, held)))
+    }
+
+    /// For a ticket that may have been granted meanwhile, or is not ours.
+    fn ask_by_name(
+        &mut self,
+        transaction: &mut StoreTransaction<'_>,
+        at: usize,
+    ) -> Trial<(NewSeat, Renewal)> {
+        let Refresh { ticket, ttl, .. } = self.tickets[at].clone();
+        let mut loaded = transaction.load(&ticket.name)?;
+        let answer = transaction.step(&mut loaded, Verb::Renew { id: ticket.id, ttl })?;
+        let seat = loaded.state.find(ticket.id);
+        transaction.save(loaded)?;
+        let floor = transaction.newest(ticket.name.namespace())?;
+        let (Some((session, grant)), false) = (seat, answer == Answer::Gone) else {
+            return Ok((None, Renewal::Gone));
+        };
+        let left = match self.left.get(&session) {
+            Some(left) => *left,
+            None => self.extend_one(transaction, session, ttl)?,
+        };
+        let Some(left) = left else { return Ok((None, Renewal::Gone)) };
+        let sent_at = transaction.now;
+        let answer = match grant {
+            None => Renewal::Queued(Place::new(left, sent_at).above(floor)),
+            Some(_) => Renewal::Held { ttl: left, sent_at },
+        };
+        Ok((Some((session, grant.map_or(0, |(fence, _)| fence))), answer))
+    }
+}
+
+impl StoreCommand for Renew {
+    type Answer = Renewed;
+
+    fn is_quick(&self) -> bool {
+        self.tickets.len() <= 16
+    }
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Renewed> {
+        let known =
+            transaction.tickets.known_all(self.tickets.iter().map(|refresh| refresh.ticket.id));
+        self.extend(transaction, &known)?;
+        let mut answers = Vec::with_capacity(self.tickets.len());
+        for (at, known) in known.into_iter().enumerate() {
+            let (seat, answer) = self.answer(transaction, at, known)?;
+            self.seats.push(seat);
+            answers.push(answer);
+        }
+        // Also those of our tickets that were not asked for: their rows are gone.
+        Ok((answers, self.lost.drain().collect()))
+    }
+
+    fn settle(&mut self, answer: Result<&Renewed, &Error>, tickets: &Tickets) {
+        let Ok((answers, lost)) = answer else { return };
+        // The bus hears of these first, and needs to find them.
+        let lost: HashSet<_> = lost.iter().map(|(id, _)| *id).collect();
+        for ((refresh, answer), seat) in self.tickets.iter().zip(answers).zip(&self.seats) {
+            let ticket = &refresh.ticket;
+            match (answer, *seat) {
+                (Renewal::Gone, _) if !lost.contains(&ticket.id) => drop(tickets.remove(ticket.id)),
+                (Renewal::Held { .. }, Some((session, fence))) => {
+                    tickets.held(ticket, session, fence);
+                }
+                (Renewal::Queued(_), Some((session, _))) if tickets.known(ticket.id).is_none() => {
+                    tickets.queued(ticket, session, StoreOutlook::default());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Takes what was written down for a session's owner.
+fn losses(
+    transaction: &StoreTransaction<'_>,
+    session: SessionId,
+) -> Trial<Vec<(LeaseId, EvictedBy)>> {
+    const ANY: &str = "SELECT lease, why FROM losses WHERE session = ?1";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+    let mut query = transaction.db.prepare_cached(ANY)?;
+    let rows: Vec<_> = query.query_map([int(session)], read)?.collect::<Result<_, _>>()?;
+    if !rows.is_empty() {
+        let mut cut = transaction.db.prepare_cached("DELETE FROM losses WHERE session = ?1")?;
+        cut.execute([int(session)])?;
+    }
+    let parse = |(lease, why): (String, String)| {
+        let bits = u128::from_str_radix(&lease, 16).ok()?;
+        Some((LeaseId::from_bits(bits), serde_json::from_str(&why).ok()?))
+    };
+    Ok(rows.into_iter().filter_map(parse).collect())
+}
+
+/// Turns a write lease into a read lease.
+#[derive(Debug)]
+pub(super) struct Convert {
+    pub(super) ticket: Ticket,
+    pub(super) to: Mode,
+}
+
+impl StoreCommand for Convert {
+    type Answer = Renewal;
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Renewal> {
+        let (id, to) = (self.ticket.id, self.to);
+        let mut loaded = transaction.load(&self.ticket.name)?;
+        let answer = transaction.step(&mut loaded, Verb::Convert { id, to })?;
+        transaction.save(loaded)?;
+        Ok(answer.into_converted(transaction.now)?)
+    }
+}
+
+/// Gives a lease back.
+#[derive(Debug)]
+pub(super) struct Release {
+    pub(super) ticket: Ticket,
+    pub(super) ending: Ending,
+}
+
+impl StoreCommand for Release {
+    type Answer = Released;
+
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Released> {
+        let id = self.ticket.id;
+        let store = self.ending.store.take();
+        store.as_ref().map_or(Ok(()), |store| store.check_as_ending(&self.ticket))?;
+        let mut loaded = transaction.load(&self.ticket.name)?;
+        if let Some(store) = store.filter(|_| loaded.state.holds(id, transaction.now)) {
+            // It expects nothing, so there is no conflict to speak of.
+            transaction.store(&store).map(drop)?;
+            loaded = transaction.load(&self.ticket.name)?;
+        }
+        let seat = loaded.state.find(id);
+        let ending = self.ending.clone();
+        let answer = transaction.step(&mut loaded, Verb::Release { id, ending })?;
+        transaction.save(loaded)?;
+        if let Some((session, _)) = seat {
+            transaction.sessions.end_fixed(session)?;
+        }
+        Ok(match answer {
+            Answer::Released => Released::Released,
+            _ => Released::AlreadyLost,
+        })
+    }
+
+    fn settle(&mut self, answer: Result<&Released, &Error>, tickets: &Tickets) {
+        if answer.is_ok() {
+            tickets.remove(self.ticket.id);
+        }
+    }
+}
