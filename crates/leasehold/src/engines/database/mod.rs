@@ -17,12 +17,12 @@ mod unique;
 
 use std::sync::Arc;
 
-use self::dialect::Dialect;
 use self::drivers::Settings;
 use self::pool::Pool;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::sql::Dialect;
 use crate::url::Url;
 
 /// What a lease is made of.
@@ -48,15 +48,11 @@ pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
 
 /// The tables of the strategy that has some, as text.
 pub(super) fn schema_text(
-    dialect: crate::sql::Dialect,
+    dialect: Dialect,
     prefix: Option<&str>,
     schema: Option<&str>,
 ) -> Result<String> {
-    let dialect = match dialect {
-        crate::sql::Dialect::Mysql => Dialect::Mysql,
-        _ => Dialect::Postgres,
-    };
-    table::schema_text(dialect, prefix, schema)
+    table::schema_text(dialect::of(dialect), prefix, schema)
 }
 
 fn strategy(url: &Url) -> Result<Strategy> {

@@ -113,11 +113,11 @@ impl Inner {
         connection.spare(&self.texts.spare, ttl).await
     }
 
-    /// What a try answered. MySQL says nothing at all when it could not try.
+    /// What a try answered. Who says no says nothing at all when it could not try.
     fn taken(&self, reply: &Reply) -> Result<Option<u64>> {
         match number(reply)? {
             Some(0) => Ok(None),
-            None if self.pool.dialect() == super::Dialect::Mysql => Err(Error::new(
+            None if self.texts.says_no => Err(Error::new(
                 ErrorKind::Unavailable,
                 "the server could not try: it is out of memory, or an operator stopped it",
             )),
@@ -275,10 +275,7 @@ impl Inner {
         if !matches!(target, Target::All) {
             return Ok(Evicted::default());
         }
-        let end = match self.pool.dialect() {
-            super::Dialect::Postgres => format!("SELECT pg_terminate_backend({session})"),
-            super::Dialect::Mysql => format!("KILL {session}"),
-        };
+        let end = (self.texts.end)(session);
         Err(Error::new(
             ErrorKind::Unsupported,
             format!(

@@ -10,7 +10,6 @@ use super::connection::LockConnection;
 use super::leases::HeldLock;
 use crate::claim::{LeaseId, Ticket};
 use crate::clock::Moment;
-use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::Value;
 use crate::engines::database::pool::Dedicated;
 use crate::error::{Error, ErrorKind, Result};
@@ -140,9 +139,9 @@ impl WaitTask {
             answer = &mut call => {
                 let answer = answer?;
                 let said = answer.rows.first().map_or(Ok(None), |row| row.maybe_int(0))?;
-                match (self.inner.pool.dialect(), said) {
+                match said {
                     // Neither yes nor no: somebody stopped it at the server.
-                    (Dialect::Mysql, None) => Err(stopped()),
+                    None if self.inner.texts.says_no => Err(stopped()),
                     _ => Ok(Some(said != Some(0))),
                 }
             }
@@ -157,13 +156,11 @@ impl WaitTask {
 
     fn values(&self) -> Vec<Value> {
         let name = self.inner.key(&self.ticket.name);
-        match self.inner.pool.dialect() {
-            Dialect::Postgres => vec![name],
-            Dialect::Mysql => {
-                let left = self.until.since(self.inner.clock.now()).clamp(SHORTEST, LONGEST);
-                vec![name, format!("{:.3}", left.as_secs_f64()).into()]
-            }
+        if !self.inner.texts.has_limit {
+            return vec![name];
         }
+        let left = self.until.since(self.inner.clock.now()).clamp(SHORTEST, LONGEST);
+        vec![name, format!("{:.3}", left.as_secs_f64()).into()]
     }
 
     fn arrive(&self, conn: Dedicated, session: i64, seat: OwnedSemaphorePermit) {

@@ -15,8 +15,8 @@ use super::postgres;
 use super::settings::{Purpose, Settings};
 use super::value::{Reply, Step, Value};
 use crate::clock::Clock;
-use crate::engines::database::dialect::Dialect;
 use crate::error::Result;
+use crate::sql::Dialect;
 
 /// A connection that stands, or stood. Once gone it stays gone.
 pub(crate) struct Connection {
@@ -221,16 +221,16 @@ async fn dial(
     settings: &Settings,
     notices: Option<NoticeSender>,
 ) -> Result<Driver> {
-    match settings.dialect {
+    match settings.family.dialect() {
         #[cfg(feature = "postgres")]
         Dialect::Postgres => postgres::Postgres::open(address, settings, notices)
             .await
             .map(|driver| Driver::Postgres(Box::new(driver))),
         #[cfg(feature = "mysql")]
         Dialect::Mysql => mysql::Mysql::open(address, settings).await.map(Driver::Mysql),
-        #[cfg(not(all(feature = "postgres", feature = "mysql")))]
-        other => {
-            Err(super::fault::odd("this family is not compiled in").with("family", other.word()))
+        _ => {
+            let family = settings.family.word();
+            Err(super::fault::odd("this family is not compiled in").with("family", family))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::address::DatabaseTarget;
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::{self, Family};
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
 use crate::url::{Options, Url};
@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// Everything that the way to a server needs to know.
 #[derive(Clone)]
 pub(crate) struct Settings {
-    pub(crate) dialect: Dialect,
+    pub(crate) family: &'static dyn Family,
     pub(crate) target: DatabaseTarget,
     pub(crate) tls: Tls,
     pub(crate) connect: Duration,
@@ -64,11 +64,11 @@ pub(crate) struct Tls {
 
 impl Settings {
     pub(crate) fn from_url(url: &Url) -> Result<Self> {
-        let dialect = Dialect::of(&url.scheme);
+        let family = dialect::of_scheme(&url.scheme);
         let options = &url.options;
         Ok(Self {
-            dialect,
-            target: DatabaseTarget::from_url(url, dialect)?,
+            family,
+            target: DatabaseTarget::from_url(url, family)?,
             tls: Tls::from_options(options)?,
             connect: options.duration("connect")?.unwrap_or(CONNECT),
             timeout: timeout(options)?,
@@ -88,7 +88,7 @@ impl Settings {
 
     /// Where it is, without secrets.
     pub(crate) fn endpoint(&self) -> String {
-        self.target.endpoint(self.dialect)
+        self.target.endpoint(self.family)
     }
 
     /// How long the server may work on a statement: it is dead before we stop

@@ -7,7 +7,6 @@ use tokio::task::AbortHandle;
 
 use super::dial::Dialer;
 use super::slot::look_after;
-use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::{Connection, Purpose};
 use crate::engines::database::drivers::{Notice, NoticeSender, fault};
 use crate::engines::kit::supervise;
@@ -52,13 +51,13 @@ struct ListenTask {
 
 impl ListenTask {
     async fn listen(self) {
-        if self.dialer.settings.dialect == Dialect::Mysql {
+        let Some(listen) = self.dialer.settings.family.listen(&self.channel) else {
             return std::future::pending().await;
-        }
+        };
         let mut backoff = supervise::backoff();
         loop {
             let born = self.dialer.clock.now();
-            if let Ok(connection) = self.subscribe().await {
+            if let Ok(connection) = self.subscribe(&listen).await {
                 let _ = self.notices.send(Notice::Gap);
                 look_after(&self.dialer, &connection).await;
                 let _ = self.notices.send(Notice::Gap);
@@ -68,11 +67,11 @@ impl ListenTask {
         }
     }
 
-    async fn subscribe(&self) -> Result<Arc<Connection>> {
+    async fn subscribe(&self, listen: &str) -> Result<Arc<Connection>> {
         let connection = self.dialer.dial(Purpose::Own, Some(self.notices.clone())).await?;
-        let sql = format!("LISTEN \"{}\"", self.channel.replace('"', "\"\""));
         let done =
-            timeout(&self.dialer.clock, self.dialer.settings.timeout, connection.batch(&sql)).await;
+            timeout(&self.dialer.clock, self.dialer.settings.timeout, connection.batch(listen))
+                .await;
         match done {
             Some(Ok(())) => Ok(connection),
             Some(Err(fault)) => Err(fault.error),

@@ -20,7 +20,7 @@ pub(super) use self::listener::Listener;
 use self::slots::Slots;
 use crate::clock::Clock;
 use crate::engine::{Bus, Event, Events};
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::Family;
 use crate::engines::database::drivers::{Reply, Settings, Step, Value, fault};
 use crate::engines::kit::health::Health;
 use crate::error::{Error, ErrorKind, Result};
@@ -49,8 +49,9 @@ impl Pool {
         Ok(Self(Arc::new(Inner { dialer, slots, health, endpoint })))
     }
 
-    pub(super) fn dialect(&self) -> Dialect {
-        self.0.dialer.settings.dialect
+    /// What the server is.
+    pub(super) fn family(&self) -> &'static dyn Family {
+        self.0.dialer.settings.family
     }
 
     /// One statement, which is a transaction of its own.

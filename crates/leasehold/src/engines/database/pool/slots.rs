@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::dial::Dialer;
 use super::slot::{Lent, Slot};
-use crate::engines::database::dialect::Dialect;
 use crate::engines::kit::health::{Health, Report};
 use crate::error::Result;
 
@@ -41,8 +40,7 @@ impl Slots {
 
     /// One is enough where statements need not wait for each other.
     fn most(&self) -> usize {
-        let one_by_one =
-            self.dialer.settings.dialect == Dialect::Mysql || self.dialer.behind_pooler();
+        let one_by_one = !self.dialer.settings.family.is_pipelined() || self.dialer.behind_pooler();
         self.dialer.settings.connections.unwrap_or(if one_by_one { FEW } else { 1 })
     }
 

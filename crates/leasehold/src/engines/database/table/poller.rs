@@ -10,7 +10,6 @@ use super::Inner;
 use super::news::{CHANGED, TicketNews};
 use super::session::channel;
 use crate::clock::{Clock, Moment};
-use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::Notice;
 use crate::engines::database::pool::{Listener, Pool};
 use crate::error::{Error, Result};
@@ -43,7 +42,7 @@ pub(super) struct Wakes {
 
 impl Wakes {
     pub(super) fn from_options(options: &Options, pool: &Pool) -> Result<Self> {
-        let able = pool.dialect() == Dialect::Postgres && !pool.behind_pooler();
+        let able = pool.family().tells() && !pool.behind_pooler();
         let push = match options.get("wake")? {
             None => able,
             Some("push") if able => true,

@@ -36,7 +36,7 @@ use crate::url::Url;
 /// Opens the strategy on a server that is reached.
 pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let form = UserTable::from_options(&url.options)?;
-    let texts = UniqueSql::new(&form, pool.dialect())?;
+    let texts = UniqueSql::new(&form, pool.family())?;
     let survey =
         ColumnSurvey::of(&form, &pool).await.map_err(|it| it.with("table", &form.table))?;
     let profile = profile(&pool, &form, &survey);
@@ -52,7 +52,7 @@ pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn 
 
 /// What the rows promise: they outlive a restart, have no fence and no queue.
 fn profile(pool: &Pool, form: &UserTable, survey: &ColumnSurvey) -> Profile {
-    let mut profile = Profile::new(pool.dialect().word(), pool.endpoint());
+    let mut profile = Profile::new(pool.family().word(), pool.endpoint());
     profile.reach = Reach::Network;
     profile.survives = Survives::Restart;
     profile.cost = Cost::ONE_TRIP;
