@@ -4,7 +4,7 @@ mod advisory;
 mod table;
 mod unique;
 
-use super::Family;
+use super::family::Family;
 use crate::sql::Dialect;
 
 /// PostgreSQL, and what says that it is.

@@ -1,7 +1,7 @@
 //! A row of the user's table on PostgreSQL.
 
 use super::PostgresFamily;
-use crate::engines::database::dialect::Family;
+use crate::engines::database::dialect::family::Family;
 use crate::engines::database::dialect::unique::{QuotedNames, UniqueFamily, UserColumn};
 use crate::error::Result;
 
