@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::connection::LockConnection;
-use super::waiter::Waiter;
+use super::waiter::AdvisoryWaiter;
 use crate::claim::LeaseId;
 use crate::name::Name;
 
@@ -26,7 +26,7 @@ struct LeaseMap {
 #[derive(Clone, Debug)]
 pub(super) enum AdvisoryLease {
     Held(HeldLock),
-    Waiting(Arc<Waiter>),
+    Waiting(Arc<AdvisoryWaiter>),
 }
 
 /// A lock that is ours.

@@ -10,6 +10,7 @@ mod sequence;
 #[cfg(test)]
 mod tests;
 mod verbs;
+mod wait_task;
 mod waiter;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Inner;
 use super::connection::{LockConnection, gone};
 use super::leases::{AdvisoryLease, HeldLock};
-use super::waiter::Waiter;
+use super::wait_task;
 use crate::claim::{
     Busy, Claim, Grant, LeaseId, Mode, Place, Refresh, Released, Renewal, Stance, Ticket, Verdict,
     Wake,
@@ -53,7 +53,7 @@ impl Inner {
         if let Stance::Wait { until } = claim.stance {
             let seat = self.seat()?;
             let (ticket, label) = (claim.ticket.clone(), claim.owner.label());
-            let waiter = Waiter::start(&self, ticket, label, until, seat);
+            let waiter = wait_task::start(&self, ticket, label, until, seat);
             self.leases.put(claim.ticket.id, AdvisoryLease::Waiting(waiter));
         }
         Ok(Verdict::Busy(Busy::new()))

@@ -11,6 +11,7 @@ mod watch;
 use std::time::Duration;
 
 pub(super) use self::statements::RecordSql;
+use self::statements::drawn;
 pub(super) use self::watch::{Watchers, Watching};
 use super::Inner;
 use super::row::{NameRow, int, key, span};
@@ -316,15 +317,5 @@ impl Inner {
             self.remove(&self.full_name(row, 0)?, row.int(2)?.unsigned_abs()).await?;
         }
         Ok(())
-    }
-}
-
-/// The version that a draw gave.
-pub(super) fn drawn(reply: Option<&Reply>) -> Result<u64> {
-    let missing = || Error::new(ErrorKind::Unexpected, "no version was drawn").unknown();
-    let reply = reply.ok_or_else(missing)?;
-    match reply.rows.first() {
-        Some(row) => Ok(row.int(0)?.unsigned_abs()),
-        None => Ok(reply.last_id),
     }
 }

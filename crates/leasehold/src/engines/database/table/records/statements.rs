@@ -2,6 +2,8 @@
 
 use super::super::names::TableNames;
 use super::super::text::SqlText;
+use crate::engines::database::drivers::Reply;
+use crate::error::{Error, ErrorKind, Result};
 
 /// All of them; made once.
 #[derive(Debug)]
@@ -128,5 +130,15 @@ impl RecordSql {
             ),
             list: text(LIST),
         }
+    }
+}
+
+/// The version that a draw gave.
+pub(super) fn drawn(reply: Option<&Reply>) -> Result<u64> {
+    let missing = || Error::new(ErrorKind::Unexpected, "no version was drawn").unknown();
+    let reply = reply.ok_or_else(missing)?;
+    match reply.rows.first() {
+        Some(row) => Ok(row.int(0)?.unsigned_abs()),
+        None => Ok(reply.last_id),
     }
 }

@@ -13,7 +13,7 @@ use super::super::row::{int, span};
 use super::super::session::fresh_id;
 use super::super::swap::step;
 use super::super::text::SqlText;
-use super::drawn;
+use super::statements::drawn;
 use crate::claim::RawRecord;
 use crate::clock::Moment;
 use crate::engine::{RecordEvent, RecordEvents, Scope};
