@@ -20,7 +20,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use self::connection::LockConnection;
 use self::leases::{AdvisoryLease, AdvisoryLeases};
-use super::checkup;
+use super::{by_name, checkup};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Fencing, Liveness, Reach, WakeUp};
@@ -231,12 +231,7 @@ impl Engine for Advisory {
 
     fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
         let inner = Arc::clone(&self.inner);
-        Box::pin(async move {
-            let Selector::Name(name) = selector else {
-                return Err(Error::new(ErrorKind::Unsupported, "there is no index; ask by name"));
-            };
-            Ok(Listing::new(vec![inner.status(name).await?], false))
-        })
+        by_name::inspect(selector, |name| async move { inner.status(name).await })
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {

@@ -20,7 +20,7 @@ use self::leases::UniqueLeases;
 use self::options::UserTable;
 use self::sql::UniqueSql;
 use self::survey::ColumnSurvey;
-use super::{checkup, plans};
+use super::{by_name, checkup, plans};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Reach, Survives};
@@ -41,7 +41,7 @@ pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn 
         ColumnSurvey::of(&form, &pool).await.map_err(|it| it.with("table", &form.table))?;
     let profile = profile(&pool, &form, &survey);
     let owner_max = survey.owner_max(&form);
-    let leases = UniqueLeases::default();
+    let leases = UniqueLeases::new(form.backoff());
     let inner = Arc::new(Inner { pool, clock, form, texts, survey, leases, owner_max });
     let sweeper = inner.form.expires.is_some().then(|| {
         let sweeping = sweep::run(Arc::downgrade(&inner), inner.clock.clone());
@@ -130,12 +130,7 @@ impl Engine for Unique {
 
     fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
         let inner = Arc::clone(&self.inner);
-        Box::pin(async move {
-            let Selector::Name(name) = selector else {
-                return Err(Error::new(ErrorKind::Unsupported, "there is no index; ask by name"));
-            };
-            Ok(Listing::new(vec![inner.status(name).await?], false))
-        })
+        by_name::inspect(selector, |name| async move { inner.status(name).await })
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {

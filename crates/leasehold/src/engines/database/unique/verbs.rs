@@ -101,7 +101,7 @@ impl Inner {
         let mut busy = Busy::new();
         let mut holder = Holder::new(label(row)?);
         holder.time_left = left(row)?;
-        let pause = self.form.pause(self.leases.in_vain(id));
+        let pause = self.leases.in_vain(id);
         busy.recheck_in = Some(holder.time_left.map_or(pause, |left| pause.min(left)));
         busy.holder = Some(holder);
         Ok(busy)
