@@ -91,7 +91,7 @@ impl NameTable {
     ) -> Result<bool> {
         let name = Name::new(&Namespace::default(), name.as_ref())?;
         let dialect = transaction.dialect();
-        let row = Row { tx: transaction, table: self.quoted(dialect), name: name.as_str() };
+        let row = NameToLock { tx: transaction, table: self.quoted(dialect), name: name.as_str() };
         match dialect {
             Dialect::Postgres => row.in_postgres(wait).await,
             Dialect::Mysql => row.in_mysql(wait).await,
@@ -119,13 +119,13 @@ impl NameTable {
 }
 
 /// One row that is to be locked.
-struct Row<'a, T> {
+struct NameToLock<'a, T> {
     tx: &'a mut T,
     table: String,
     name: &'a str,
 }
 
-impl<T: Transaction> Row<'_, T> {
+impl<T: Transaction> NameToLock<'_, T> {
     async fn in_postgres(mut self, wait: Wait) -> Result<bool> {
         let limit = match wait {
             Wait::Always => return self.take("").await,

@@ -18,7 +18,7 @@ mod unique;
 
 use std::sync::Arc;
 
-use self::drivers::Settings;
+use self::drivers::DatabaseSettings;
 use self::pool::Pool;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -39,7 +39,7 @@ enum Strategy {
 /// Opens the server that a URL names, with the strategy that it asks for.
 pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let strategy = strategy(url)?;
-    let pool = Pool::open(&Settings::from_url(url)?, clock.clone()).await?;
+    let pool = Pool::open(&DatabaseSettings::from_url(url)?, clock.clone()).await?;
     match strategy {
         Strategy::Table => table::open(pool, url, clock).await,
         Strategy::Advisory => advisory::open(pool, url, clock).await,

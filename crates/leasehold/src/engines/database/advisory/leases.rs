@@ -13,10 +13,10 @@ use crate::name::Name;
 
 /// The tickets of one client.
 #[derive(Debug, Default)]
-pub(super) struct AdvisoryLeases(Mutex<LeaseMap>);
+pub(super) struct AdvisoryLeases(Mutex<AdvisoryLeaseMap>);
 
 #[derive(Debug, Default)]
-struct LeaseMap {
+struct AdvisoryLeaseMap {
     entries: HashMap<LeaseId, AdvisoryLease>,
     /// Names that the shared connection has, or is asked for.
     taken: HashMap<Name, LeaseId>,
@@ -125,7 +125,7 @@ impl AdvisoryLeases {
         state.entries.drain().map(|(_, entry)| entry).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, LeaseMap> {
+    fn state(&self) -> MutexGuard<'_, AdvisoryLeaseMap> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use super::leases::HeldLock;
 use super::*;
 use crate::claim::{LeaseId, Owner};
 use crate::engine::Event;
-use crate::engines::database::drivers::Settings;
+use crate::engines::database::drivers::DatabaseSettings;
 use crate::name::{Name, Namespace};
 
 /// Ends a wait that would never end. Nothing is measured with it.
@@ -18,7 +18,7 @@ async fn limit<T>(future: impl Future<Output = T>) -> T {
 
 async fn pool(server: &DatabaseServer) -> Pool {
     let url = Url::parse(&format!("{}?strategy=advisory", server.url())).unwrap();
-    Pool::open(&Settings::from_url(&url).unwrap(), Clock::System).await.unwrap()
+    Pool::open(&DatabaseSettings::from_url(&url).unwrap(), Clock::System).await.unwrap()
 }
 
 async fn advisory(server: &DatabaseServer) -> Arc<Inner> {

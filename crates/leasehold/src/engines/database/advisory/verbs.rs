@@ -238,7 +238,7 @@ impl Inner {
     /// Sessions that hold the name or wait for it, and what to call them.
     async fn sessions(&self, name: &Name) -> Result<Vec<(i64, bool, String)>> {
         let found = self.pool.run(&self.texts.look.as_str().into(), vec![self.key(name)]).await?;
-        let read = |row: &crate::engines::database::drivers::Row| {
+        let read = |row: &crate::engines::database::drivers::ReplyRow| {
             let session = row.int(0)?;
             let called = row.maybe_text(2)?.filter(|text| !text.is_empty());
             let called = called.map(|text| format!("{text}, ")).unwrap_or_default();

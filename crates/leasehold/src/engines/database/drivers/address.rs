@@ -8,12 +8,12 @@ use crate::url::{Url, decode, host_and_port};
 
 /// One server. It can be shown: it holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Address {
+pub(crate) struct DatabaseAddress {
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
@@ -33,7 +33,7 @@ pub(crate) struct DatabaseLogin {
 #[derive(Clone)]
 pub(crate) struct DatabaseTarget {
     /// At least one.
-    pub(crate) hosts: Vec<Address>,
+    pub(crate) hosts: Vec<DatabaseAddress>,
     pub(crate) login: DatabaseLogin,
     pub(crate) database: String,
 }
@@ -49,8 +49,9 @@ impl DatabaseTarget {
             return Err(wrong());
         }
         let address = |text| host_and_port(text, family.port()).ok_or_else(wrong);
-        let hosts =
-            hosts.split(',').map(|text| address(text).map(|(host, port)| Address { host, port }));
+        let hosts = hosts
+            .split(',')
+            .map(|text| address(text).map(|(host, port)| DatabaseAddress { host, port }));
         let hosts = hosts.collect::<Result<_>>()?;
         Ok(Self { hosts, login: DatabaseLogin::parse(login).ok_or_else(wrong)?, database })
     }

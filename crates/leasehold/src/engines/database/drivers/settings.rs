@@ -10,7 +10,7 @@ use crate::url::{Options, Url};
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum ConnectionUse {
     /// Short statements of many.
     Shared,
     /// Whatever its owner likes, for as long as it likes.
@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// Everything that the way to a server needs to know.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct DatabaseSettings {
     pub(crate) family: &'static dyn Family,
     pub(crate) target: DatabaseTarget,
     pub(crate) tls: Tls,
@@ -62,7 +62,7 @@ pub(crate) struct Tls {
     pub(crate) files: Files,
 }
 
-impl Settings {
+impl DatabaseSettings {
     pub(crate) fn from_url(url: &Url) -> Result<Self> {
         let family = dialect::of_scheme(&url.scheme);
         let options = &url.options;
@@ -140,8 +140,8 @@ fn timeout(options: &Options) -> Result<Duration> {
 mod tests {
     use super::*;
 
-    fn settings(query: &str) -> Result<Settings> {
-        Settings::from_url(&Url::parse(&format!("postgres://me@a/shop?{query}")).unwrap())
+    fn settings(query: &str) -> Result<DatabaseSettings> {
+        DatabaseSettings::from_url(&Url::parse(&format!("postgres://me@a/shop?{query}")).unwrap())
     }
 
     #[test]

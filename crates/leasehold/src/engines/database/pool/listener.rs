@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::AbortHandle;
 
-use super::dial::Dialer;
+use super::dial::PoolDialer;
 use super::slot::look_after;
-use crate::engines::database::drivers::{Connection, Purpose};
+use crate::engines::database::drivers::{ConnectionUse, DatabaseConnection};
 use crate::engines::database::drivers::{Notice, NoticeSender, fault};
 use crate::engines::kit::supervise;
 use crate::engines::kit::timeout::timeout;
@@ -16,14 +16,14 @@ use crate::home::Handle;
 
 /// A listener's end. The connection behind it ends with it.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct ChannelListener {
     said: UnboundedReceiver<Notice>,
     task: AbortHandle,
 }
 
-impl Listener {
+impl ChannelListener {
     /// On a family without channels nothing is ever said.
-    pub(super) fn start(dialer: Arc<Dialer>, channel: &str) -> Self {
+    pub(super) fn start(dialer: Arc<PoolDialer>, channel: &str) -> Self {
         let (notices, said) = unbounded_channel();
         let listener = ListenTask { dialer, notices, channel: channel.to_owned() };
         let task = Handle::current().spawn(listener.listen()).abort_handle();
@@ -36,7 +36,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for ChannelListener {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -44,7 +44,7 @@ impl Drop for Listener {
 
 /// The task behind it.
 struct ListenTask {
-    dialer: Arc<Dialer>,
+    dialer: Arc<PoolDialer>,
     notices: NoticeSender,
     channel: String,
 }
@@ -67,8 +67,8 @@ impl ListenTask {
         }
     }
 
-    async fn subscribe(&self, listen: &str) -> Result<Arc<Connection>> {
-        let connection = self.dialer.dial(Purpose::Own, Some(self.notices.clone())).await?;
+    async fn subscribe(&self, listen: &str) -> Result<Arc<DatabaseConnection>> {
+        let connection = self.dialer.dial(ConnectionUse::Own, Some(self.notices.clone())).await?;
         let done =
             timeout(&self.dialer.clock, self.dialer.settings.timeout, connection.batch(listen))
                 .await;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::dial::Dialer;
+use super::dial::PoolDialer;
 use super::slot::{Lent, Slot};
 use crate::engines::kit::health::{Health, Report};
 use crate::error::Result;
@@ -11,15 +11,15 @@ use crate::error::Result;
 const FEW: usize = 4;
 
 /// As many as are needed, up to a limit; they stay.
-pub(super) struct Slots {
-    dialer: Arc<Dialer>,
+pub(super) struct PoolSlots {
+    dialer: Arc<PoolDialer>,
     /// At least one.
     all: Mutex<Vec<Arc<Slot>>>,
 }
 
-impl Slots {
+impl PoolSlots {
     /// Stands when the first of them does.
-    pub(super) async fn open(dialer: &Arc<Dialer>, health: &Arc<Health>) -> Result<Self> {
+    pub(super) async fn open(dialer: &Arc<PoolDialer>, health: &Arc<Health>) -> Result<Self> {
         let first = Slot::start(dialer, Some(Report::new(health)));
         first.connection(dialer.settings.connect).await?;
         Ok(Self { dialer: Arc::clone(dialer), all: Mutex::new(vec![first]) })

@@ -8,7 +8,7 @@ use super::super::server::{DatabaseServer, suited};
 use super::Pool;
 use crate::clock::Clock;
 use crate::engine::Events;
-use crate::engines::database::drivers::{Notice, Settings, Step, Value};
+use crate::engines::database::drivers::{DatabaseSettings, Notice, Step, Value};
 use crate::error::{Effect, ErrorKind, Result};
 use crate::url::Url;
 
@@ -21,7 +21,7 @@ async fn limit<T>(future: impl Future<Output = T>) -> T {
 
 async fn open(url: &str) -> Result<Pool> {
     let url = Url::parse(url)?;
-    Pool::open(&Settings::from_url(&url)?, Clock::System).await
+    Pool::open(&DatabaseSettings::from_url(&url)?, Clock::System).await
 }
 
 /// A statement with `?` for its values, in the dialect of the link.

@@ -12,7 +12,7 @@ use crate::claim::{Mode, Predecessor, Renewal, Ticket};
 use crate::engine::inspect::Last;
 use crate::engine::state::{Answer, Verb};
 use crate::engine::{Evicted, Eviction, Listing, Page as Part, Selector, Status};
-use crate::engines::database::drivers::Row;
+use crate::engines::database::drivers::ReplyRow;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -89,7 +89,7 @@ impl Inner {
         from: &str,
         after: &str,
         count: usize,
-    ) -> Result<(Vec<Row>, crate::clock::Moment)> {
+    ) -> Result<(Vec<ReplyRow>, crate::clock::Moment)> {
         let values = vec![
             space.as_str().into(),
             self.word(from),
@@ -101,7 +101,7 @@ impl Inner {
     }
 
     /// A name from its column.
-    pub(super) fn name_of(&self, row: &Row, at: usize) -> Result<Arc<str>> {
+    pub(super) fn name_of(&self, row: &ReplyRow, at: usize) -> Result<Arc<str>> {
         if self.pool.family().names_are_bytes() {
             return Ok(String::from_utf8_lossy(row.bytes(at)?).as_ref().into());
         }
@@ -110,7 +110,7 @@ impl Inner {
 }
 
 /// A name as it is now: what has expired is not shown as held.
-fn status(name: &Name, row: &Row, sent_at: crate::clock::Moment) -> Result<Status> {
+fn status(name: &Name, row: &ReplyRow, sent_at: crate::clock::Moment) -> Result<Status> {
     let mut page = NameRow::from_row(name, row, 0, sent_at)?;
     page.step(Verb::Tick);
     let mut status = page.state.status(name.clone(), page.now);

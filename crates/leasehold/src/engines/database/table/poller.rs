@@ -11,7 +11,7 @@ use super::news::{CHANGED, TicketNews};
 use super::session::channel;
 use crate::clock::{Clock, Moment};
 use crate::engines::database::drivers::Notice;
-use crate::engines::database::pool::{Listener, Pool};
+use crate::engines::database::pool::{ChannelListener, Pool};
 use crate::error::{Error, Result};
 use crate::url::Options;
 
@@ -80,7 +80,7 @@ pub(super) struct Poller {
     engine: Weak<Inner>,
     clock: Clock,
     stir: Arc<Notify>,
-    notices: Option<Listener>,
+    notices: Option<ChannelListener>,
     /// The last moment at which somebody had reason to listen.
     needed_at: Moment,
     pace: Duration,

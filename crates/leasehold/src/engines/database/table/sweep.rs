@@ -9,7 +9,7 @@ use super::names::TableNames;
 use super::row::{NameRow, span};
 use super::text::SqlText;
 use crate::engine::state::Verb;
-use crate::engines::database::drivers::{Row, Value};
+use crate::engines::database::drivers::{ReplyRow, Value};
 use crate::error::Result;
 
 /// How long it rests between two sweeps of all clients together.
@@ -167,7 +167,7 @@ impl Inner {
         Ok(rows.len())
     }
 
-    async fn some(&self, find: &SqlText) -> Result<Vec<Row>> {
+    async fn some(&self, find: &SqlText) -> Result<Vec<ReplyRow>> {
         Ok(self.run(find, vec![count(BROOM)]).await?.rows)
     }
 }
@@ -177,7 +177,7 @@ pub(super) fn count(many: usize) -> Value {
 }
 
 /// The largest number in a column, for each namespace in the first.
-fn largest(rows: &[Row], at: usize) -> Result<HashMap<String, i64>> {
+fn largest(rows: &[ReplyRow], at: usize) -> Result<HashMap<String, i64>> {
     let mut found: HashMap<String, i64> = HashMap::new();
     for row in rows {
         let most = found.entry(row.text(0)?.to_owned()).or_default();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::server::{DatabaseServer, suited};
 use super::*;
 use crate::claim::{Owner, Predecessor, Stance, Store, Wants};
-use crate::engines::database::drivers::Settings;
+use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::Value;
 use crate::engines::database::pool::Pool;
 use crate::error::ErrorKind;
@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 async fn pool(url: &str) -> Pool {
     let url = Url::parse(url).unwrap();
-    Pool::open(&Settings::from_url(&url).unwrap(), Clock::System).await.unwrap()
+    Pool::open(&DatabaseSettings::from_url(&url).unwrap(), Clock::System).await.unwrap()
 }
 
 async fn table(url: &str) -> Table {

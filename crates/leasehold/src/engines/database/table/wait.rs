@@ -11,7 +11,7 @@ use super::tickets::{Outlook, Seen};
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb, step};
-use crate::engines::database::drivers::Row;
+use crate::engines::database::drivers::ReplyRow as Row;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 

@@ -12,13 +12,13 @@ use crate::name::Name;
 /// The leases and waits of one client.
 #[derive(Debug)]
 pub(super) struct UniqueLeases {
-    map: Mutex<LeaseMap>,
+    map: Mutex<UniqueLeaseMap>,
     /// The pauses of each.
     backoff: Backoff,
 }
 
 #[derive(Debug, Default)]
-struct LeaseMap {
+struct UniqueLeaseMap {
     leases: HashMap<LeaseId, RowLease>,
     last: u64,
 }
@@ -114,7 +114,7 @@ impl UniqueLeases {
         held.find(|(_, lease)| fits(lease)).map(|(id, lease)| (*id, lease.fence))
     }
 
-    fn state(&self) -> MutexGuard<'_, LeaseMap> {
+    fn state(&self) -> MutexGuard<'_, UniqueLeaseMap> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use super::options::UserTable;
 use crate::engine::{Finding, Severity};
 use crate::engines::database::dialect::Family;
 use crate::engines::database::dialect::unique::UserColumn;
-use crate::engines::database::drivers::{Row, Value};
+use crate::engines::database::drivers::{ReplyRow, Value};
 use crate::engines::database::pool::Pool;
 use crate::error::{Error, Result};
 use crate::name::NAME_MAX;
@@ -112,7 +112,7 @@ impl ColumnSurvey {
     }
 }
 
-fn read(row: &Row) -> Result<UserColumn> {
+fn read(row: &ReplyRow) -> Result<UserColumn> {
     Ok(UserColumn {
         name: row.text(0)?.to_owned(),
         kind: row.text(1)?.to_owned(),

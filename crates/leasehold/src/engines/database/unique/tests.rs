@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::server::{DatabaseServer, suited};
 use super::*;
 use crate::claim::Owner;
-use crate::engines::database::drivers::Settings;
+use crate::engines::database::drivers::DatabaseSettings;
 use crate::name::{Name, Namespace};
 
 const SHORT: Duration = Duration::from_secs(30);
@@ -14,7 +14,7 @@ const FULL: &str = "strategy=unique&table=jobs&column=job&token=tok&expires=unti
 
 async fn opened(server: &DatabaseServer) -> (Pool, Arc<dyn Engine>) {
     let url = Url::parse(&format!("{}?{FULL}", server.url())).unwrap();
-    let pool = Pool::open(&Settings::from_url(&url).unwrap(), Clock::System).await.unwrap();
+    let pool = Pool::open(&DatabaseSettings::from_url(&url).unwrap(), Clock::System).await.unwrap();
     let (key, text, time) = suited(
         &pool,
         ("TEXT", "TEXT", "TIMESTAMPTZ"),

@@ -21,7 +21,7 @@ use super::text::SqlText;
 use crate::claim::{Expect, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::records::{not_held, sum};
 use crate::engine::state::{Answer, SessionId, Verb};
-use crate::engines::database::drivers::{Reply, Row, Step, Value};
+use crate::engines::database::drivers::{Reply, ReplyRow, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
@@ -37,7 +37,7 @@ struct RecordRow {
 }
 
 impl RecordRow {
-    fn read(row: &Row) -> Result<Option<Self>> {
+    fn read(row: &ReplyRow) -> Result<Option<Self>> {
         let Some(version) = row.maybe_int(1)? else { return Ok(None) };
         let now = row.int(0)?;
         let lapsed = row.maybe_int(3)?.is_some_and(|at| at <= now);
@@ -312,7 +312,7 @@ impl Inner {
         Ok(count)
     }
 
-    async fn remove_all(&self, rows: &[Row]) -> Result<()> {
+    async fn remove_all(&self, rows: &[ReplyRow]) -> Result<()> {
         for row in rows {
             self.remove(&self.full_name(row, 0)?, row.int(2)?.unsigned_abs()).await?;
         }

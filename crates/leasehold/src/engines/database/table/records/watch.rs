@@ -17,7 +17,7 @@ use super::statements::drawn;
 use crate::claim::RawRecord;
 use crate::clock::Moment;
 use crate::engine::{RecordEvent, RecordEvents, Scope};
-use crate::engines::database::drivers::{Reply, Row};
+use crate::engines::database::drivers::{Reply, ReplyRow as Row};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
