@@ -10,6 +10,10 @@ use crate::error::ErrorKind;
 pub(super) struct MysqlSyntax;
 
 impl Syntax for MysqlSyntax {
+    fn word(&self) -> &'static str {
+        "mysql"
+    }
+
     fn quoted(&self, name: &str) -> String {
         format!("`{name}`")
     }

@@ -10,6 +10,10 @@ use crate::error::ErrorKind;
 pub(super) struct PostgresSyntax;
 
 impl Syntax for PostgresSyntax {
+    fn word(&self) -> &'static str {
+        "postgres"
+    }
+
     fn quoted(&self, name: &str) -> String {
         format!("\"{name}\"")
     }

@@ -10,6 +10,10 @@ use crate::error::ErrorKind;
 pub(super) struct SqliteSyntax;
 
 impl Syntax for SqliteSyntax {
+    fn word(&self) -> &'static str {
+        "sqlite"
+    }
+
     fn quoted(&self, name: &str) -> String {
         format!("\"{name}\"")
     }

@@ -4,6 +4,9 @@ use crate::error::ErrorKind;
 
 /// How a database writes what others write differently.
 pub(crate) trait Syntax: Sync {
+    /// What it is called in URLs and on the command line.
+    fn word(&self) -> &'static str;
+
     /// A name as the database stores it. It was checked.
     fn quoted(&self, name: &str) -> String;
 

@@ -15,7 +15,9 @@ pub(crate) trait Family:
     fn dialect(&self) -> Dialect;
 
     /// The scheme.
-    fn word(&self) -> &'static str;
+    fn word(&self) -> &'static str {
+        self.dialect().syntax().word()
+    }
 
     fn port(&self) -> u16;
 

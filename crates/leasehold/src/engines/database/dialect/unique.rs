@@ -73,7 +73,7 @@ impl QuotedNames {
     }
 
     /// What an insert says after its first words.
-    pub(super) fn into_values(&self, end: String) -> String {
+    pub(super) fn insertion(&self, end: String) -> String {
         let (mut columns, mut values) = (self.key.clone(), ":name".to_owned());
         for (column, value) in self.filled(end) {
             columns = format!("{columns}, {column}");

@@ -16,10 +16,6 @@ impl Family for MysqlFamily {
         Dialect::Mysql
     }
 
-    fn word(&self) -> &'static str {
-        "mysql"
-    }
-
     fn port(&self) -> u16 {
         3306
     }

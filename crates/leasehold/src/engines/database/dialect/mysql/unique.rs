@@ -22,7 +22,7 @@ impl UniqueFamily for MysqlFamily {
     }
 
     fn insert_row(&self, names: &QuotedNames) -> String {
-        format!("INSERT IGNORE {}", names.into_values(self.end()))
+        format!("INSERT IGNORE {}", names.insertion(self.end()))
     }
 
     /// MySQL has no condition on what an insert does about a row that is there.

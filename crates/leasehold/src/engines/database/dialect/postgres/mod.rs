@@ -16,10 +16,6 @@ impl Family for PostgresFamily {
         Dialect::Postgres
     }
 
-    fn word(&self) -> &'static str {
-        "postgres"
-    }
-
     fn port(&self) -> u16 {
         5432
     }

@@ -23,7 +23,7 @@ impl UniqueFamily for PostgresFamily {
     }
 
     fn insert_row(&self, names: &QuotedNames) -> String {
-        format!("INSERT {} {}", names.into_values(self.end()), self.conflict(names))
+        format!("INSERT {} {}", names.insertion(self.end()), self.conflict(names))
     }
 
     fn take_row(&self, _: &QuotedNames) -> Option<String> {
