@@ -18,12 +18,10 @@ pub fn schema(dialect: Dialect, prefix: Option<&str>, schema: Option<&str>) -> R
         #[cfg(feature = "sqlite")]
         Dialect::Sqlite => Ok(super::sqlite::schema::text()),
         #[cfg(not(feature = "sqlite"))]
-        Dialect::Sqlite => Err(super::not_built("sqlite")),
+        Dialect::Sqlite => Err(super::not_built(dialect.syntax().word())),
         #[cfg(any(feature = "postgres", feature = "mysql"))]
-        Dialect::Postgres | Dialect::Mysql => super::database::schema_text(dialect, prefix, schema),
+        _ => super::database::schema_text(dialect, prefix, schema),
         #[cfg(not(any(feature = "postgres", feature = "mysql")))]
-        Dialect::Postgres => Err(super::not_built("postgres")),
-        #[cfg(not(any(feature = "postgres", feature = "mysql")))]
-        Dialect::Mysql => Err(super::not_built("mysql")),
+        _ => Err(super::not_built(dialect.syntax().word())),
     }
 }

@@ -1,7 +1,7 @@
 //! What servers say when something goes wrong.
 
 use super::dialect::Dialect;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 
 /// What a server's error code means to whoever wanted a lock.
 ///
@@ -28,71 +28,15 @@ use crate::error::{Error, ErrorKind};
 /// ```
 #[must_use]
 pub fn error(dialect: Dialect, code: &str, said: &str) -> Error {
-    let (kind, text) = match dialect {
-        Dialect::Postgres => postgres(code),
-        Dialect::Mysql => mysql(code, said),
-        Dialect::Sqlite => sqlite(code, said),
-    };
+    let (kind, text) = dialect.syntax().meaning(code, said);
     Error::new(kind, text).with("code", code).caused_by(said)
-}
-
-/// The SQLSTATE that a guard raises on PostgreSQL.
-pub(super) const LATE: &str = "LH001";
-/// What a guard's message begins with.
-pub(super) const REFUSED: &str = "leasehold refuses";
-
-const BUSY: &str = "someone else has the lock";
-const AGAIN: &str = "the server undid the transaction; run all of it again";
-const CANCELLED: &str = "the statement was stopped, by a time limit or by an operator";
-const AWAY: &str = "the server cannot serve now; try again";
-const LATE_TEXT: &str = "a later holder has written; this one comes too late";
-const RIGHTS: &str = "the server refuses this user; grant it what the statement needs";
-const MISSING: &str = "there is no such table or column; `leasehold schema` prints what is needed";
-const OTHER: &str = "the server answered with an error";
-
-fn postgres(code: &str) -> (ErrorKind, &'static str) {
-    match code {
-        "55P03" => (ErrorKind::TimedOut, BUSY),
-        "57014" => (ErrorKind::TimedOut, CANCELLED),
-        "40001" | "40P01" | "25P04" => (ErrorKind::Unavailable, AGAIN),
-        LATE => (ErrorKind::Lost, LATE_TEXT),
-        "42P01" | "42703" => (ErrorKind::Invalid, MISSING),
-        _ if code.starts_with("28") || code == "42501" => (ErrorKind::Denied, RIGHTS),
-        _ if ["08", "53", "57"].iter().any(|class| code.starts_with(class)) => {
-            (ErrorKind::Unavailable, AWAY)
-        }
-        _ => (ErrorKind::Unexpected, OTHER),
-    }
-}
-
-fn mysql(code: &str, said: &str) -> (ErrorKind, &'static str) {
-    match code {
-        // MariaDB answers NOWAIT with 1205, MySQL with 3572.
-        "1205" | "3572" => (ErrorKind::TimedOut, BUSY),
-        // Time limits of a statement, and KILL QUERY.
-        "1969" | "3024" | "1317" => (ErrorKind::TimedOut, CANCELLED),
-        "1213" | "1020" | "3058" => (ErrorKind::Unavailable, AGAIN),
-        "1644" if said.contains(REFUSED) => (ErrorKind::Lost, LATE_TEXT),
-        "1044" | "1045" | "1142" | "1143" | "1227" => (ErrorKind::Denied, RIGHTS),
-        "1146" | "1054" => (ErrorKind::Invalid, MISSING),
-        "1040" | "1053" | "1203" | "1290" | "1836" | "1927" => (ErrorKind::Unavailable, AWAY),
-        _ => (ErrorKind::Unexpected, OTHER),
-    }
-}
-
-fn sqlite(code: &str, said: &str) -> (ErrorKind, &'static str) {
-    // The low byte is the code, the rest says more about it.
-    match code.parse::<u32>().map(|code| code & 0xff) {
-        Ok(5 | 6) => (ErrorKind::TimedOut, BUSY),
-        Ok(19) if said.contains(REFUSED) => (ErrorKind::Lost, LATE_TEXT),
-        Ok(8 | 23) => (ErrorKind::Denied, RIGHTS),
-        _ => (ErrorKind::Unexpected, OTHER),
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::dialect::meaning::REFUSED;
     use super::*;
+    use crate::error::ErrorKind;
 
     fn kind(dialect: Dialect, code: &str) -> ErrorKind {
         error(dialect, code, "").kind()

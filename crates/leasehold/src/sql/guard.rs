@@ -1,7 +1,8 @@
 //! Triggers that refuse late writers, whoever they are.
 
+use super::dialect::meaning::REFUSED;
+use super::dialect::syntax::GuardTrigger;
 use super::dialect::{Dialect, compound};
-use super::fault::{LATE, REFUSED};
 use crate::error::Result;
 
 /// What a guard lets in.
@@ -39,72 +40,22 @@ pub fn guard(dialect: Dialect, table: &str, column: &str, rule: Rule) -> Result<
     let (at, number) = (dialect.table(table)?, dialect.column(column)?);
     let in_schema = table.split_once('.').map_or(String::new(), |(schema, _)| format!("{schema}."));
     let quoted = dialect.table(&format!("{in_schema}{trigger}"))?;
-    let late = late(dialect, &number, rule);
+    let late = dialect.syntax().not(&match rule {
+        Rule::Fence => format!("NEW.{number} >= OLD.{number}"),
+        Rule::Version => format!("NEW.{number} = OLD.{number} + 1"),
+    });
     let why = match rule {
         Rule::Fence => format!("{REFUSED} a fence in {column} that is older than the last one"),
         Rule::Version => format!("{REFUSED} a version in {column} that is not the next one"),
     };
-    Ok(match dialect {
-        Dialect::Postgres => {
-            let plain = dialect.column(&trigger)?;
-            postgres(&quoted, &plain, &at, &late, &why)
-        }
-        Dialect::Mysql => mysql(&quoted, &at, &late, &why),
-        // SQLite looks for the table where the trigger is.
-        Dialect::Sqlite => sqlite(&quoted, &dialect.column(bare)?, &late, &why),
-    })
-}
-
-/// True for a writer that has to be refused, also where a number is missing.
-fn late(dialect: Dialect, number: &str, rule: Rule) -> String {
-    let fine = match rule {
-        Rule::Fence => format!("NEW.{number} >= OLD.{number}"),
-        Rule::Version => format!("NEW.{number} = OLD.{number} + 1"),
-    };
-    match dialect {
-        Dialect::Postgres => format!("({fine}) IS NOT TRUE"),
-        Dialect::Mysql | Dialect::Sqlite => format!("NOT COALESCE({fine}, 0)"),
-    }
-}
-
-/// In place of one that is there, in one statement: at no moment there is none.
-/// PostgreSQL has a word for that only since 14.
-fn postgres(function: &str, trigger: &str, table: &str, late: &str, why: &str) -> String {
-    format!(
-        "CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $guard$\n\
-         BEGIN\n    \
-             IF {late} THEN\n        \
-                 RAISE EXCEPTION '{why}' USING ERRCODE = '{LATE}';\n    \
-             END IF;\n    \
-             RETURN NEW;\n\
-         END\n\
-         $guard$;\n\
-         DO $guard$\n\
-         BEGIN\n    \
-             DROP TRIGGER IF EXISTS {trigger} ON {table};\n    \
-             CREATE TRIGGER {trigger} BEFORE UPDATE ON {table}\n        \
-                 FOR EACH ROW EXECUTE FUNCTION {function}();\n\
-         END\n\
-         $guard$;\n"
-    )
-}
-
-fn mysql(trigger: &str, table: &str, late: &str, why: &str) -> String {
-    format!(
-        "CREATE TRIGGER {trigger} BEFORE UPDATE ON {table} FOR EACH ROW\n\
-         IF {late} THEN\n    \
-             SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '{why}';\n\
-         END IF"
-    )
-}
-
-fn sqlite(trigger: &str, table: &str, late: &str, why: &str) -> String {
-    format!(
-        "CREATE TRIGGER {trigger} BEFORE UPDATE ON {table} FOR EACH ROW WHEN {late}\n\
-         BEGIN\n    \
-             SELECT RAISE(ABORT, '{why}');\n\
-         END;\n"
-    )
+    Ok(dialect.syntax().trigger(&GuardTrigger {
+        name: &quoted,
+        name_alone: &dialect.column(&trigger)?,
+        table: &at,
+        table_alone: &dialect.column(bare)?,
+        late: &late,
+        why: &why,
+    }))
 }
 
 #[cfg(all(test, feature = "sqlite"))]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::dialect::Dialect;
+use super::dialect::{Dialect, check_table};
 use super::row::{Wait, wait_limit};
 use super::transaction::Transaction;
 use crate::engine::Finding;
@@ -66,25 +66,14 @@ impl NameTable {
     /// `Invalid` for a name that is none.
     pub fn new(table: impl Into<String>) -> Result<Self> {
         let table = table.into();
-        Dialect::Postgres.table(&table)?;
+        check_table(&table)?;
         Ok(Self(table))
     }
 
     /// The statement that creates it, if it is not there.
     #[must_use]
     pub fn schema(&self, dialect: Dialect) -> String {
-        let table = self.quoted(dialect);
-        match dialect {
-            // Names are compared byte by byte: no case, no accents, no padding.
-            Dialect::Postgres => format!(
-                "CREATE TABLE IF NOT EXISTS {table} (name TEXT COLLATE \"C\" PRIMARY KEY);\n"
-            ),
-            Dialect::Mysql => format!(
-                "CREATE TABLE IF NOT EXISTS {table} (name VARBINARY(255) PRIMARY KEY) \
-                 ENGINE = InnoDB;\n"
-            ),
-            Dialect::Sqlite => String::new(),
-        }
+        dialect.syntax().names_schema(&self.quoted(dialect))
     }
 
     /// As [`lock_in`](fn@lock_in), in this table.
@@ -102,7 +91,7 @@ impl NameTable {
     ) -> Result<bool> {
         let name = Name::new(&Namespace::default(), name.as_ref())?;
         let dialect = transaction.dialect();
-        let row = Row { tx: transaction, table: self.quoted(dialect), name: name.as_str() };
+        let row = NameToLock { tx: transaction, table: self.quoted(dialect), name: name.as_str() };
         match dialect {
             Dialect::Postgres => row.in_postgres(wait).await,
             Dialect::Mysql => row.in_mysql(wait).await,
@@ -130,13 +119,13 @@ impl NameTable {
 }
 
 /// One row that is to be locked.
-struct Row<'a, T> {
+struct NameToLock<'a, T> {
     tx: &'a mut T,
     table: String,
     name: &'a str,
 }
 
-impl<T: Transaction> Row<'_, T> {
+impl<T: Transaction> NameToLock<'_, T> {
     async fn in_postgres(mut self, wait: Wait) -> Result<bool> {
         let limit = match wait {
             Wait::Always => return self.take("").await,

@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use super::dialect::Dialect;
-use super::once::{OnceTable, now};
+use super::dialect::postgres::NOW;
+use super::once::OnceTable;
 use crate::hex;
 
 pub(super) struct Phrases {
@@ -30,15 +31,14 @@ impl Phrases {
     /// The statements that the others execute.
     pub(super) fn prepare(&self) -> String {
         let Self { table, suffix, .. } = self;
-        let now = now(Dialect::Postgres);
         format!(
             "PREPARE leasehold_look_{suffix}(text,bigint) AS \
              SELECT concat_ws(' ',pg_try_advisory_xact_lock($2),\
-             (SELECT concat_ws(' ',until <= {now},about,{now} - at,encode(outcome,'hex') || '.') \
+             (SELECT concat_ws(' ',until <= {NOW},about,{NOW} - at,encode(outcome,'hex') || '.') \
              FROM {table} WHERE name = $1));\
              PREPARE leasehold_record_{suffix}(text,text,bigint,bytea) AS \
              INSERT INTO {table} (name,run,about,at,until,outcome) \
-             VALUES ($1,'',$2,{now},{now} + $3,$4)"
+             VALUES ($1,'',$2,{NOW},{NOW} + $3,$4)"
         )
     }
 
@@ -69,7 +69,7 @@ impl Phrases {
     /// Makes room where the time of a row is up.
     pub(super) fn clear(&self) -> String {
         let Self { table, name, .. } = self;
-        format!("DELETE FROM {table} WHERE name = {name} AND until <= {}", now(Dialect::Postgres))
+        format!("DELETE FROM {table} WHERE name = {name} AND until <= {NOW}")
     }
 
     pub(super) fn record(&self, about: &str, keep: Duration, outcome: Option<&[u8]>) -> String {

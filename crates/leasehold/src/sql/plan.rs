@@ -21,56 +21,35 @@ pub async fn examine(
 ) -> Result<Option<Finding>> {
     let dialect = transaction.dialect();
     let question = question(dialect, table, column)?;
-    let before = match dialect {
-        Dialect::Postgres => {
-            let before = transaction.run("SELECT current_setting('enable_seqscan')", &[]).await?;
-            transaction.run(SEEK, &[]).await?;
-            before.first
-        }
-        _ => None,
-    };
+    let seek = dialect.syntax().seek();
+    let mut before = None;
+    if let Some(seek) = seek {
+        before = transaction.run(seek.before, &[]).await?.first;
+        transaction.run(seek.set, &[]).await?;
+    }
     let told = transaction.run(&question, &["x"]).await;
-    if let (Some(before), true) = (before, told.is_ok()) {
-        transaction.run("SELECT set_config('enable_seqscan', $1, true)", &[&before]).await?;
+    if let (Some(seek), Some(before), true) = (seek, before, told.is_ok()) {
+        transaction.run(seek.back, &[&before]).await?;
     }
     let plan = told?.first.unwrap_or_default();
     Ok(scans(dialect, &plan).then(|| finding(dialect, table, column)))
 }
 
-/// PostgreSQL reads a small table as a whole though it has an index. This lets it
-/// show what it would do if the table were large, to the end of a transaction.
-pub(crate) const SEEK: &str = "SELECT set_config('enable_seqscan', 'off', true)";
-
 /// Asks how one row is found; takes the value.
 pub(crate) fn question(dialect: Dialect, table: &str, column: &str) -> Result<String> {
     let (table, column, place) = (dialect.table(table)?, dialect.column(column)?, dialect.place(1));
-    let explain = match dialect {
-        Dialect::Postgres => "EXPLAIN",
-        Dialect::Mysql => "EXPLAIN FORMAT=JSON",
-        Dialect::Sqlite => "EXPLAIN QUERY PLAN",
-    };
+    let explain = dialect.syntax().explain();
     Ok(format!("{explain} SELECT {column} FROM {table} WHERE {column} = {place}"))
 }
 
-/// Whether a plan reads all rows. MySQL reads a small table as a whole, too, but
-/// says which keys it could have used.
+/// Whether a plan reads all rows.
 pub(crate) fn scans(dialect: Dialect, plan: &str) -> bool {
-    match dialect {
-        Dialect::Postgres => plan.contains("Seq Scan on"),
-        Dialect::Mysql => {
-            let all = ["\"ALL\"", "\"index\""].iter().any(|word| plan.contains(word));
-            all && !plan.contains("\"possible_keys\"")
-        }
-        Dialect::Sqlite => plan.contains("SCAN"),
-    }
+    dialect.syntax().scans(plan)
 }
 
 /// What an operator is told of it.
 pub(crate) fn finding(dialect: Dialect, table: &str, column: &str) -> Finding {
-    let locks = match dialect {
-        Dialect::Mysql => ", and locks every row on its way",
-        Dialect::Postgres | Dialect::Sqlite => "",
-    };
+    let locks = dialect.syntax().scan_cost();
     Finding::new(
         Severity::Danger,
         format!(

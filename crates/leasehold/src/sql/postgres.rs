@@ -24,16 +24,16 @@ impl Transaction for tokio_postgres::Transaction<'_> {
         let mut first = None;
         while let Some(row) = poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
             let row = row.map_err(error)?;
-            first = first.or_else(|| row.try_get::<_, Text>(0).ok().map(|text| text.0));
+            first = first.or_else(|| row.try_get::<_, TextColumn>(0).ok().map(|text| text.0));
         }
         Ok(Answer::new(rows.rows_affected().unwrap_or(0), first))
     }
 }
 
 /// A column that is text, or nothing.
-struct Text(String);
+struct TextColumn(String);
 
-impl<'a> FromSql<'a> for Text {
+impl<'a> FromSql<'a> for TextColumn {
     fn from_sql(
         ty: &Type,
         raw: &'a [u8],

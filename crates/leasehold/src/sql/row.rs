@@ -40,7 +40,7 @@ pub enum Wait {
 /// `Invalid` for a name that is none. `Unsupported` on SQLite, which locks whole
 /// files: begin the transaction with `BEGIN IMMEDIATE`.
 pub fn lock_row(dialect: Dialect, table: &str, key: &str, wait: Wait) -> Result<Statement> {
-    if dialect == Dialect::Sqlite {
+    if !dialect.syntax().locks_rows() {
         let text = "SQLite has no row locks; begin the transaction with BEGIN IMMEDIATE";
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
@@ -74,11 +74,7 @@ pub fn lock_row(dialect: Dialect, table: &str, key: &str, wait: Wait) -> Result<
 pub fn wait_limit(dialect: Dialect, limit: Duration) -> Statement {
     // For PostgreSQL 0 means no limit at all.
     let millis = limit.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
-    let text = match dialect {
-        Dialect::Postgres => format!("SET LOCAL lock_timeout = {millis}"),
-        Dialect::Mysql => format!("SET SESSION innodb_lock_wait_timeout = {}", seconds(limit)),
-        Dialect::Sqlite => format!("PRAGMA busy_timeout = {millis}"),
-    };
+    let text = dialect.syntax().wait_limit(millis, seconds(limit));
     Draft::new(dialect).words(&text).done()
 }
 

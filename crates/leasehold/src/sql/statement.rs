@@ -64,7 +64,7 @@ impl Draft {
     /// The place of a value that is meant for `column`.
     pub(super) fn value(mut self, column: &str) -> Self {
         let known = self.values.iter().position(|value| value == column);
-        let known = known.filter(|_| self.dialect.counts_places());
+        let known = known.filter(|_| self.dialect.syntax().counts_places());
         let at = known.unwrap_or_else(|| {
             self.values.push(column.to_owned());
             self.values.len() - 1

@@ -74,10 +74,8 @@ pub fn fenced_update(
 ) -> Result<Statement> {
     let draft = set(dialect, table, columns, &[key, fence])?.column(fence)?;
     // The server tells this number even of a row that has it already.
-    let draft = match dialect {
-        Dialect::Mysql => draft.words(" = LAST_INSERT_ID(").value(fence).words(")"),
-        Dialect::Postgres | Dialect::Sqlite => draft.words(" = ").value(fence),
-    };
+    let (before, after) = dialect.syntax().told();
+    let draft = draft.words(" = ").words(before).value(fence).words(after);
     let draft = draft.words(" WHERE ").column(key)?.words(" = ").value(key);
     Ok(draft.words(" AND ").column(fence)?.words(" <= ").value(fence).done())
 }

@@ -6,34 +6,10 @@ use std::sync::Arc;
 use super::plans;
 use crate::engine::profile::Survives;
 use crate::engine::{Finding, Severity};
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::Family;
 use crate::engines::database::pool::Pool;
 use crate::engines::kit::skew::SkewCheck;
 use crate::error::Result;
-
-/// What a server is asked: names and values, as text. Of settings it is what a
-/// new session would get, not what ours was told.
-const POSTGRES_FACTS: &str = "\
-SELECT name, COALESCE(reset_val, '') FROM pg_catalog.pg_settings WHERE name IN (\
-'server_version_num', 'server_version', 'max_connections', 'fsync', 'synchronous_commit', \
-'synchronous_standby_names', 'idle_session_timeout', 'default_transaction_isolation') \
-UNION ALL SELECT 'used', CAST(count(*) AS text) FROM pg_catalog.pg_stat_activity \
-WHERE backend_type = 'client backend' \
-UNION ALL SELECT 'copies', CAST(count(*) AS text) FROM pg_catalog.pg_stat_replication";
-const MYSQL_FACTS: &str = "\
-SELECT 'server_version', CONVERT(@@version USING utf8mb4) \
-UNION ALL SELECT 'max_connections', CONVERT(@@global.max_connections, CHAR) \
-UNION ALL SELECT 'wait_timeout', CONVERT(@@global.wait_timeout, CHAR) \
-UNION ALL SELECT 'flush', CONVERT(@@global.innodb_flush_log_at_trx_commit, CHAR) \
-UNION ALL SELECT 'used', CONVERT(COUNT(*), CHAR) FROM information_schema.processlist \
-WHERE command NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID') \
-UNION ALL SELECT 'copies', CONVERT(COUNT(*), CHAR) FROM information_schema.processlist \
-WHERE command IN ('Binlog Dump', 'Binlog Dump GTID')";
-
-/// Microseconds since 1970 by the server's clock.
-const POSTGRES_CLOCK: &str =
-    "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)";
-const MYSQL_CLOCK: &str = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
 
 /// Below this many seconds a connection that rests for a while is gone.
 const REST: u64 = 60;
@@ -44,7 +20,7 @@ type ServerReport = HashMap<String, String>;
 pub(super) async fn examine(pool: &Pool) -> Result<Vec<Finding>> {
     let facts = facts(pool).await?;
     let mut findings = between(pool);
-    findings.extend(judge(pool.dialect(), &facts));
+    findings.extend(judge(pool.family(), &facts));
     findings.extend(plans::examine_names(pool).await?);
     findings.extend(skew(pool).await?);
     Ok(findings)
@@ -60,19 +36,13 @@ pub(super) async fn survives(pool: &Pool) -> Survives {
 }
 
 async fn facts(pool: &Pool) -> Result<ServerReport> {
-    let sql: Arc<str> = match pool.dialect() {
-        Dialect::Postgres => POSTGRES_FACTS.into(),
-        Dialect::Mysql => MYSQL_FACTS.into(),
-    };
+    let sql: Arc<str> = pool.family().facts().into();
     let rows = pool.run(&sql, Vec::new()).await?.rows;
     rows.iter().map(|row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned()))).collect()
 }
 
 async fn skew(pool: &Pool) -> Result<Vec<Finding>> {
-    let sql: Arc<str> = match pool.dialect() {
-        Dialect::Postgres => POSTGRES_CLOCK.into(),
-        Dialect::Mysql => MYSQL_CLOCK.into(),
-    };
+    let sql: Arc<str> = pool.family().clock().into();
     let mut skew = SkewCheck::new(pool.timeout());
     for _ in 0..SkewCheck::LOOKS {
         let reply = pool.run(&sql, Vec::new()).await?;
@@ -103,9 +73,9 @@ fn between(pool: &Pool) -> Vec<Finding> {
     pooler.into_iter().chain(rivals).collect()
 }
 
-fn judge(dialect: Dialect, facts: &ServerReport) -> Vec<Finding> {
+fn judge(family: &dyn Family, facts: &ServerReport) -> Vec<Finding> {
     let all = [
-        version(dialect, facts),
+        version(family, facts),
         crowded(facts),
         forgetful(facts),
         lagging(facts),
@@ -115,15 +85,11 @@ fn judge(dialect: Dialect, facts: &ServerReport) -> Vec<Finding> {
     all.into_iter().flatten().collect()
 }
 
-fn version(dialect: Dialect, facts: &ServerReport) -> Option<Finding> {
+fn version(family: &dyn Family, facts: &ServerReport) -> Option<Finding> {
     let version = facts.get("server_version")?;
     let mut parts = version.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
     let found: (u32, u32) = (parts.next()??, parts.next().flatten().unwrap_or_default());
-    let (name, oldest) = match dialect {
-        Dialect::Postgres => ("PostgreSQL 12", (12, 0)),
-        Dialect::Mysql if version.contains("MariaDB") => ("MariaDB 10.6", (10, 6)),
-        Dialect::Mysql => ("MySQL 8.0", (8, 0)),
-    };
+    let (name, oldest) = family.oldest(version);
     (found < oldest).then(|| {
         Finding::new(
             Severity::Warning,
@@ -220,43 +186,55 @@ fn number(facts: &ServerReport, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::database::dialect::{MYSQL, POSTGRES};
 
-    fn worst(dialect: Dialect, told: &[(&str, &str)]) -> Option<Severity> {
-        let good: &[(&str, &str)] = match dialect {
-            Dialect::Postgres => &[
-                ("server_version", "15.4 (Debian 15.4-1)"),
-                ("max_connections", "100"),
-                ("used", "3"),
-                ("copies", "0"),
-                ("fsync", "on"),
-                ("synchronous_commit", "on"),
-                ("synchronous_standby_names", ""),
-                ("idle_session_timeout", "0"),
-                ("default_transaction_isolation", "read committed"),
-            ],
-            Dialect::Mysql => &[
-                ("server_version", "10.11.4-MariaDB-1"),
-                ("max_connections", "151"),
-                ("used", "3"),
-                ("wait_timeout", "28800"),
-                ("flush", "1"),
-                ("copies", "0"),
-            ],
-        };
+    const GOOD_POSTGRES: &[(&str, &str)] = &[
+        ("server_version", "15.4 (Debian 15.4-1)"),
+        ("max_connections", "100"),
+        ("used", "3"),
+        ("copies", "0"),
+        ("fsync", "on"),
+        ("synchronous_commit", "on"),
+        ("synchronous_standby_names", ""),
+        ("idle_session_timeout", "0"),
+        ("default_transaction_isolation", "read committed"),
+    ];
+    const GOOD_MARIADB: &[(&str, &str)] = &[
+        ("server_version", "10.11.4-MariaDB-1"),
+        ("max_connections", "151"),
+        ("used", "3"),
+        ("wait_timeout", "28800"),
+        ("flush", "1"),
+        ("copies", "0"),
+    ];
+
+    fn on_postgres(told: &[(&str, &str)]) -> Option<Severity> {
+        worst(POSTGRES, GOOD_POSTGRES, told)
+    }
+
+    fn on_mysql(told: &[(&str, &str)]) -> Option<Severity> {
+        worst(MYSQL, GOOD_MARIADB, told)
+    }
+
+    fn worst(
+        family: &dyn Family,
+        good: &[(&str, &str)],
+        told: &[(&str, &str)],
+    ) -> Option<Severity> {
         let all = good.iter().chain(told);
         let facts = all.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        judge(dialect, &facts).iter().map(|finding| finding.severity).max()
+        judge(family, &facts).iter().map(|finding| finding.severity).max()
     }
 
     #[test]
     fn a_good_server_has_nothing_to_say() {
-        assert_eq!(worst(Dialect::Postgres, &[]), None);
-        assert_eq!(worst(Dialect::Mysql, &[]), None);
+        assert_eq!(on_postgres(&[]), None);
+        assert_eq!(on_mysql(&[]), None);
     }
 
     #[test]
     fn what_is_wrong_with_a_postgresql_is_found() {
-        let with = |name, value| worst(Dialect::Postgres, &[(name, value)]);
+        let with = |name, value| on_postgres(&[(name, value)]);
         assert_eq!(with("server_version", "11.22"), Some(Severity::Warning));
         assert_eq!(with("used", "95"), Some(Severity::Warning));
         assert_eq!(with("fsync", "off"), Some(Severity::Danger));
@@ -265,12 +243,12 @@ mod tests {
         assert_eq!(with("idle_session_timeout", "5000"), Some(Severity::Note));
         assert_eq!(with("default_transaction_isolation", "serializable"), Some(Severity::Note));
         let kept = [("copies", "1"), ("synchronous_standby_names", "*")];
-        assert_eq!(worst(Dialect::Postgres, &kept), None);
+        assert_eq!(on_postgres(&kept), None);
     }
 
     #[test]
     fn what_is_wrong_with_a_mariadb_or_mysql_is_found() {
-        let with = |name, value| worst(Dialect::Mysql, &[(name, value)]);
+        let with = |name, value| on_mysql(&[(name, value)]);
         assert_eq!(with("server_version", "10.5.1-MariaDB"), Some(Severity::Warning));
         assert_eq!(with("server_version", "5.7.40"), Some(Severity::Warning));
         assert_eq!(with("server_version", "8.0.36"), None);

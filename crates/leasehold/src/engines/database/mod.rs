@@ -5,6 +5,7 @@
 //! there; the [`dialect`] knows what differs between families.
 
 mod advisory;
+mod by_name;
 mod checkup;
 mod dialect;
 mod drivers;
@@ -17,12 +18,12 @@ mod unique;
 
 use std::sync::Arc;
 
-use self::dialect::Dialect;
-use self::drivers::Settings;
+use self::drivers::DatabaseSettings;
 use self::pool::Pool;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::sql::Dialect;
 use crate::url::Url;
 
 /// What a lease is made of.
@@ -38,7 +39,7 @@ enum Strategy {
 /// Opens the server that a URL names, with the strategy that it asks for.
 pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let strategy = strategy(url)?;
-    let pool = Pool::open(&Settings::from_url(url)?, clock.clone()).await?;
+    let pool = Pool::open(&DatabaseSettings::from_url(url)?, clock.clone()).await?;
     match strategy {
         Strategy::Table => table::open(pool, url, clock).await,
         Strategy::Advisory => advisory::open(pool, url, clock).await,
@@ -48,15 +49,11 @@ pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
 
 /// The tables of the strategy that has some, as text.
 pub(super) fn schema_text(
-    dialect: crate::sql::Dialect,
+    dialect: Dialect,
     prefix: Option<&str>,
     schema: Option<&str>,
 ) -> Result<String> {
-    let dialect = match dialect {
-        crate::sql::Dialect::Mysql => Dialect::Mysql,
-        _ => Dialect::Postgres,
-    };
-    table::schema_text(dialect, prefix, schema)
+    table::schema_text(dialect::of(dialect), prefix, schema)
 }
 
 fn strategy(url: &Url) -> Result<Strategy> {

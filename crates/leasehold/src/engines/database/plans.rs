@@ -1,23 +1,19 @@
 //! How the server finds the rows of tables that are not ours to make.
 
 use crate::engine::Finding;
-use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::{Step, Value};
 use crate::engines::database::pool::Pool;
 use crate::error::Result;
-use crate::sql::plan::{SEEK, finding, question, scans};
-use crate::sql::{self, LOCK_IN};
+use crate::sql::LOCK_IN;
+use crate::sql::plan::{finding, question, scans};
 
 /// What is to be said of a column by which one row is looked for.
 pub(super) async fn examine(pool: &Pool, table: &str, column: &str) -> Result<Option<Finding>> {
-    let dialect = match pool.dialect() {
-        Dialect::Postgres => sql::Dialect::Postgres,
-        Dialect::Mysql => sql::Dialect::Mysql,
-    };
+    let dialect = pool.family().dialect();
     let step = |sql: &str, values| Step { sql: sql.into(), values, must_change: false };
     let mut steps = vec![step(&question(dialect, table, column)?, vec![Value::from("x")])];
-    if pool.dialect() == Dialect::Postgres {
-        steps.insert(0, step(SEEK, Vec::new()));
+    if let Some(seek) = dialect.syntax().seek() {
+        steps.insert(0, step(seek.set, Vec::new()));
     }
     let replies = pool.transact(steps).await?.unwrap_or_default();
     let rows = replies.last().map_or(&[][..], |reply| &reply.rows);
@@ -27,13 +23,7 @@ pub(super) async fn examine(pool: &Pool, table: &str, column: &str) -> Result<Op
 
 /// The same for the table of `lock_in`, if there is one.
 pub(super) async fn examine_names(pool: &Pool) -> Result<Option<Finding>> {
-    let there = match pool.dialect() {
-        Dialect::Postgres => "SELECT 1 WHERE to_regclass($1) IS NOT NULL",
-        Dialect::Mysql => {
-            "SELECT 1 FROM information_schema.TABLES \
-             WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ?"
-        }
-    };
+    let there = pool.family().finds_table();
     let found = pool.run(&there.into(), vec![Value::from(LOCK_IN)]).await?;
     if found.rows.is_empty() {
         return Ok(None);

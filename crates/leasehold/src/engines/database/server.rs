@@ -10,68 +10,71 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::pool::Pool;
+use crate::sql::Dialect;
+
 /// Ends with its value, and with the thread that started it.
-pub(super) struct Server {
+pub(super) struct DatabaseServer {
     child: Child,
     folder: TempDir,
     port: u16,
-    family: Family,
+    product: Product,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Family {
+enum Product {
     #[cfg(feature = "postgres")]
     Postgres,
     #[cfg(feature = "mysql")]
     Mariadb,
 }
 
-impl Server {
+impl DatabaseServer {
     /// One server of every family that is compiled in.
     pub(super) fn each() -> Vec<Self> {
         vec![
             #[cfg(feature = "postgres")]
-            Self::start(Family::Postgres),
+            Self::start(Product::Postgres),
             #[cfg(feature = "mysql")]
-            Self::start(Family::Mariadb),
+            Self::start(Product::Mariadb),
         ]
     }
 
     #[cfg(feature = "postgres")]
     pub(super) fn postgres() -> Self {
-        Self::start(Family::Postgres)
+        Self::start(Product::Postgres)
     }
 
-    fn start(family: Family) -> Self {
+    fn start(product: Product) -> Self {
         let folder = TempDir::new().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        family.initialize(folder.path());
-        let child = family.command(folder.path(), port).spawn().unwrap();
-        let server = Self { child, folder, port, family };
+        product.initialize(folder.path());
+        let child = product.command(folder.path(), port).spawn().unwrap();
+        let server = Self { child, folder, port, product };
         server.ready();
         server
     }
 
     pub(super) fn url(&self) -> String {
         let port = self.port;
-        match self.family {
+        match self.product {
             #[cfg(feature = "postgres")]
-            Family::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
+            Product::Postgres => format!("postgres://postgres@127.0.0.1:{port}/postgres"),
             #[cfg(feature = "mysql")]
-            Family::Mariadb => format!("mysql://root@127.0.0.1:{port}/mysql"),
+            Product::Mariadb => format!("mysql://root@127.0.0.1:{port}/mysql"),
         }
     }
 
     /// Ends it at once and starts it again, in the same place.
     pub(super) fn restart(&mut self) {
         self.kill();
-        self.child = self.family.command(self.folder.path(), self.port).spawn().unwrap();
+        self.child = self.product.command(self.folder.path(), self.port).spawn().unwrap();
         self.ready();
     }
 
     fn ready(&self) {
         let end = Instant::now() + Duration::from_secs(60);
-        while !self.family.answers(self.port) {
+        while !self.product.answers(self.port) {
             assert!(Instant::now() < end, "the server never listened");
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -83,11 +86,11 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for DatabaseServer {
     /// Politely: a PostgreSQL that is killed leaves shared memory behind.
     fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process(pid, self.family.farewell());
+        let _ = rustix::process::kill_process(pid, self.product.farewell());
         let end = Instant::now() + Duration::from_secs(20);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
@@ -96,7 +99,7 @@ impl Drop for Server {
     }
 }
 
-impl Family {
+impl Product {
     const fn user(self) -> &'static str {
         match self {
             #[cfg(feature = "postgres")]
@@ -197,6 +200,14 @@ fn postgres_program(name: &str) -> String {
     found.retain(|path| path.is_file());
     found.sort();
     found.pop().map_or_else(|| name.to_owned(), |path| path.display().to_string())
+}
+
+/// What suits the server behind a pool.
+pub(super) fn suited<T>(pool: &Pool, postgres: T, mysql: T) -> T {
+    match pool.family().dialect() {
+        Dialect::Postgres => postgres,
+        _ => mysql,
+    }
 }
 
 fn is_root() -> bool {

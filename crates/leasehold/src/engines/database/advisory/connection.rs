@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 
-use super::sql::IdleLimit;
 use crate::clock::Clock;
 use crate::engines::database::dialect::SILENCE;
+use crate::engines::database::dialect::advisory::IdleLimit;
 use crate::engines::database::drivers::{Reply, Value};
 use crate::engines::database::pool::{AliveCheck, Dedicated};
 use crate::error::{Effect, Error, ErrorKind, Result};

@@ -7,16 +7,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::connection::LockConnection;
-use super::waiter::Waiter;
+use super::waiter::AdvisoryWaiter;
 use crate::claim::LeaseId;
 use crate::name::Name;
 
 /// The tickets of one client.
 #[derive(Debug, Default)]
-pub(super) struct AdvisoryLeases(Mutex<LeaseMap>);
+pub(super) struct AdvisoryLeases(Mutex<AdvisoryLeaseMap>);
 
 #[derive(Debug, Default)]
-struct LeaseMap {
+struct AdvisoryLeaseMap {
     entries: HashMap<LeaseId, AdvisoryLease>,
     /// Names that the shared connection has, or is asked for.
     taken: HashMap<Name, LeaseId>,
@@ -26,7 +26,7 @@ struct LeaseMap {
 #[derive(Clone, Debug)]
 pub(super) enum AdvisoryLease {
     Held(HeldLock),
-    Waiting(Arc<Waiter>),
+    Waiting(Arc<AdvisoryWaiter>),
 }
 
 /// A lock that is ours.
@@ -125,7 +125,7 @@ impl AdvisoryLeases {
         state.entries.drain().map(|(_, entry)| entry).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, LeaseMap> {
+    fn state(&self) -> MutexGuard<'_, AdvisoryLeaseMap> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

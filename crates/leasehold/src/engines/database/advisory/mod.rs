@@ -7,10 +7,10 @@
 mod connection;
 mod leases;
 mod sequence;
-mod sql;
 #[cfg(test)]
 mod tests;
 mod verbs;
+mod wait_task;
 mod waiter;
 
 use std::sync::Arc;
@@ -20,8 +20,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use self::connection::LockConnection;
 use self::leases::{AdvisoryLease, AdvisoryLeases};
-use self::sql::AdvisorySql;
-use super::checkup;
+use super::{by_name, checkup};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Fencing, Liveness, Reach, WakeUp};
@@ -29,7 +28,7 @@ use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordStore,
     Selector, Severity,
 };
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::advisory::AdvisorySql;
 use crate::engines::database::pool::{Dedicated, Pool};
 use crate::engines::kit::timeout::timeout;
 use crate::error::{Error, ErrorKind, Result};
@@ -45,14 +44,11 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let options = &url.options;
     check(&pool, options)?;
-    let sequence = match pool.dialect() {
-        Dialect::Postgres => sequence::find_or_make(&pool, options).await?,
-        Dialect::Mysql => None,
-    };
+    let sequence = sequence::find_or_make(&pool, options).await?;
     let profile = profile(&pool, sequence.is_some());
     let connections = options.number("connections")?.unwrap_or(CONNECTIONS);
     let inner = Inner {
-        texts: AdvisorySql::new(pool.dialect(), sequence.as_deref()),
+        texts: pool.family().advisory(sequence.as_deref()),
         pool,
         clock,
         timeout: options.duration("timeout")?.unwrap_or(TIMEOUT),
@@ -85,7 +81,7 @@ fn check(pool: &Pool, options: &Options) -> Result<()> {
 
 /// Leases end with their connection: nothing outlives a restart of the server.
 fn profile(pool: &Pool, sequence: bool) -> Profile {
-    let mut profile = Profile::new(pool.dialect().word(), pool.endpoint());
+    let mut profile = Profile::new(pool.family().word(), pool.endpoint());
     profile.reach = Reach::Network;
     profile.liveness = Liveness::Connection;
     profile.wake = WakeUp::Push;
@@ -235,12 +231,7 @@ impl Engine for Advisory {
 
     fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
         let inner = Arc::clone(&self.inner);
-        Box::pin(async move {
-            let Selector::Name(name) = selector else {
-                return Err(Error::new(ErrorKind::Unsupported, "there is no index; ask by name"));
-            };
-            Ok(Listing::new(vec![inner.status(name).await?], false))
-        })
+        by_name::inspect(selector, |name| async move { inner.status(name).await })
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {

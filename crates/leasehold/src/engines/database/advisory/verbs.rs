@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Inner;
 use super::connection::{LockConnection, gone};
 use super::leases::{AdvisoryLease, HeldLock};
-use super::waiter::Waiter;
+use super::wait_task;
 use crate::claim::{
     Busy, Claim, Grant, LeaseId, Mode, Place, Refresh, Released, Renewal, Stance, Ticket, Verdict,
     Wake,
@@ -53,7 +53,7 @@ impl Inner {
         if let Stance::Wait { until } = claim.stance {
             let seat = self.seat()?;
             let (ticket, label) = (claim.ticket.clone(), claim.owner.label());
-            let waiter = Waiter::start(&self, ticket, label, until, seat);
+            let waiter = wait_task::start(&self, ticket, label, until, seat);
             self.leases.put(claim.ticket.id, AdvisoryLease::Waiting(waiter));
         }
         Ok(Verdict::Busy(Busy::new()))
@@ -113,11 +113,11 @@ impl Inner {
         connection.spare(&self.texts.spare, ttl).await
     }
 
-    /// What a try answered. MySQL says nothing at all when it could not try.
+    /// What a try answered. Who says no says nothing at all when it could not try.
     fn taken(&self, reply: &Reply) -> Result<Option<u64>> {
         match number(reply)? {
             Some(0) => Ok(None),
-            None if self.pool.dialect() == super::Dialect::Mysql => Err(Error::new(
+            None if self.texts.says_no => Err(Error::new(
                 ErrorKind::Unavailable,
                 "the server could not try: it is out of memory, or an operator stopped it",
             )),
@@ -238,7 +238,7 @@ impl Inner {
     /// Sessions that hold the name or wait for it, and what to call them.
     async fn sessions(&self, name: &Name) -> Result<Vec<(i64, bool, String)>> {
         let found = self.pool.run(&self.texts.look.as_str().into(), vec![self.key(name)]).await?;
-        let read = |row: &crate::engines::database::drivers::Row| {
+        let read = |row: &crate::engines::database::drivers::ReplyRow| {
             let session = row.int(0)?;
             let called = row.maybe_text(2)?.filter(|text| !text.is_empty());
             let called = called.map(|text| format!("{text}, ")).unwrap_or_default();
@@ -275,10 +275,7 @@ impl Inner {
         if !matches!(target, Target::All) {
             return Ok(Evicted::default());
         }
-        let end = match self.pool.dialect() {
-            super::Dialect::Postgres => format!("SELECT pg_terminate_backend({session})"),
-            super::Dialect::Mysql => format!("KILL {session}"),
-        };
+        let end = (self.texts.end)(session);
         Err(Error::new(
             ErrorKind::Unsupported,
             format!(

@@ -1,30 +1,14 @@
-//! One wait, on a connection of its own: the server wakes us.
+//! One wait, as those see it who do not wait themselves.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, watch};
 
-use super::Inner;
-use super::connection::LockConnection;
-use super::leases::HeldLock;
-use crate::claim::{LeaseId, Ticket};
-use crate::clock::Moment;
-use crate::engines::database::dialect::Dialect;
-use crate::engines::database::drivers::Value;
-use crate::engines::database::pool::Dedicated;
-use crate::error::{Error, ErrorKind, Result};
-use crate::home::Handle;
-
-/// The longest that one call waits; then it calls again. Never -1, which one
-/// family takes for ever and the other for an error.
-const LONGEST: Duration = Duration::from_secs(3600);
-/// Whose time is up is stopped; it need not ask in a hurry.
-const SHORTEST: Duration = Duration::from_millis(500);
+use crate::error::Error;
 
 /// A wait that is under way.
 #[derive(Debug)]
-pub(super) struct Waiter {
+pub(super) struct AdvisoryWaiter {
     pub(super) label: Arc<str>,
     session: OnceLock<i64>,
     stop: Notify,
@@ -34,30 +18,23 @@ pub(super) struct Waiter {
     ended: watch::Receiver<()>,
 }
 
-impl Waiter {
-    /// Starts to wait.
-    pub(super) fn start(
-        inner: &Arc<Inner>,
-        ticket: Ticket,
-        label: &str,
-        until: Moment,
-        seat: OwnedSemaphorePermit,
-    ) -> Arc<Self> {
+impl AdvisoryWaiter {
+    /// One that begins, and what is dropped when it has ended.
+    pub(super) fn new(label: &str) -> (Arc<Self>, watch::Sender<()>) {
         let (running, ended) = watch::channel(());
-        let waiter = Arc::new(Self {
+        let waiter = Self {
             label: label.into(),
             session: OnceLock::new(),
             stop: Notify::new(),
             failed: OnceLock::new(),
             ended,
-        });
-        let wait =
-            WaitTask { inner: Arc::clone(inner), waiter: Arc::clone(&waiter), ticket, until };
-        Handle::current().spawn(async move {
-            wait.run(seat).await;
-            drop(running);
-        });
-        waiter
+        };
+        (Arc::new(waiter), running)
+    }
+
+    /// It waits in this session.
+    pub(super) fn introduce(&self, session: i64) {
+        let _ = self.session.set(session);
     }
 
     pub(super) fn session(&self) -> Option<i64> {
@@ -69,6 +46,15 @@ impl Waiter {
         self.failed.get().cloned()
     }
 
+    pub(super) fn fail(&self, error: Error) {
+        let _ = self.failed.set(error);
+    }
+
+    /// Until it is told to stop.
+    pub(super) async fn stopped(&self) {
+        self.stop.notified().await;
+    }
+
     pub(super) fn stop(&self) {
         self.stop.notify_one();
     }
@@ -77,104 +63,5 @@ impl Waiter {
     pub(super) async fn ended(&self) {
         let mut ended = self.ended.clone();
         while ended.changed().await.is_ok() {}
-    }
-}
-
-fn stopped() -> Error {
-    Error::new(ErrorKind::Unavailable, "the server stopped the wait; try again")
-}
-
-struct WaitTask {
-    inner: Arc<Inner>,
-    waiter: Arc<Waiter>,
-    ticket: Ticket,
-    until: Moment,
-}
-
-impl WaitTask {
-    async fn run(self, seat: OwnedSemaphorePermit) {
-        match self.wait().await {
-            Ok(Some((conn, session))) => self.arrive(conn, session, seat),
-            // Nobody waits any more; the connection is closed.
-            Ok(None) => {}
-            Err(error) => {
-                let _ = self.waiter.failed.set(error);
-            }
-        }
-    }
-
-    /// The connection that has the lock; `None` if it was told to stop.
-    async fn wait(&self) -> Result<Option<(Dedicated, i64)>> {
-        let mut conn = tokio::select! {
-            biased;
-            () = self.waiter.stop.notified() => return Ok(None),
-            conn = self.inner.pool.dedicate() => conn?,
-        };
-        let session = self.introduce(&mut conn).await?;
-        loop {
-            match self.block(&mut conn).await? {
-                None => return Ok(None),
-                Some(true) => return Ok(Some((conn, session))),
-                Some(false) => {}
-            }
-        }
-    }
-
-    async fn introduce(&self, conn: &mut Dedicated) -> Result<i64> {
-        if let Some(prepare) = self.inner.texts.prepare {
-            // Older servers do not know it, and notice later.
-            let _ = conn.run(prepare, Vec::new()).await;
-        }
-        let session = self.inner.session(conn).await?;
-        let _ = self.waiter.session.set(session);
-        Ok(session)
-    }
-
-    /// One call: the lock, no lock in that time, or told to stop. A call that is
-    /// stopped may have been granted; the connection is closed in any case.
-    async fn block(&self, conn: &mut Dedicated) -> Result<Option<bool>> {
-        let (cancel, values) = (conn.cancel(), self.values());
-        let mut call = Box::pin(conn.run(&self.inner.texts.block, values));
-        tokio::select! {
-            biased;
-            answer = &mut call => {
-                let answer = answer?;
-                let said = answer.rows.first().map_or(Ok(None), |row| row.maybe_int(0))?;
-                match (self.inner.pool.dialect(), said) {
-                    // Neither yes nor no: somebody stopped it at the server.
-                    (Dialect::Mysql, None) => Err(stopped()),
-                    _ => Ok(Some(said != Some(0))),
-                }
-            }
-            () = self.waiter.stop.notified() => {
-                self.inner.within(cancel).await;
-                // Only a server that has stopped sees that we close.
-                self.inner.within(call).await;
-                Ok(None)
-            }
-        }
-    }
-
-    fn values(&self) -> Vec<Value> {
-        let name = self.inner.key(&self.ticket.name);
-        match self.inner.pool.dialect() {
-            Dialect::Postgres => vec![name],
-            Dialect::Mysql => {
-                let left = self.until.since(self.inner.clock.now()).clamp(SHORTEST, LONGEST);
-                vec![name, format!("{:.3}", left.as_secs_f64()).into()]
-            }
-        }
-    }
-
-    fn arrive(&self, conn: Dedicated, session: i64, seat: OwnedSemaphorePermit) {
-        let Inner { clock, timeout, leases, .. } = &*self.inner;
-        let closed = conn.closed();
-        let connection = LockConnection::new(conn, session, false, clock.clone(), *timeout, seat);
-        let label = Arc::clone(&self.waiter.label);
-        let (name, id): (_, LeaseId) = (self.ticket.name.clone(), self.ticket.id);
-        let hold = HeldLock { name, label, connection: Arc::clone(&connection), fence: None };
-        if leases.arrived(id, hold) {
-            self.inner.watch(&connection, closed);
-        }
     }
 }

@@ -1,34 +1,34 @@
-//! What differs between the families of servers.
+//! What differs between the families of servers: a folder for each of them.
+
+pub(super) mod advisory;
+mod family;
+mod mysql;
+mod postgres;
+pub(super) mod table;
+pub(super) mod unique;
+
+pub(super) use self::family::Family;
+use self::mysql::MysqlFamily;
+use self::postgres::PostgresFamily;
+use crate::sql::Dialect;
 
 /// Where a server has nothing shorter, a client that pauses inside a
 /// transaction, or has vanished, is cut off after so many seconds. More than the
 /// time between two looks at a connection.
 pub(crate) const SILENCE: u64 = 15;
 
-/// The family of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    Postgres,
-    Mysql,
+pub(super) static POSTGRES: &dyn Family = &PostgresFamily;
+pub(super) static MYSQL: &dyn Family = &MysqlFamily;
+
+/// The family that a scheme names.
+pub(super) fn of_scheme(scheme: &str) -> &'static dyn Family {
+    if scheme.starts_with("postgres") { POSTGRES } else { MYSQL }
 }
 
-impl Dialect {
-    pub(super) fn of(scheme: &str) -> Self {
-        if scheme.starts_with("postgres") { Self::Postgres } else { Self::Mysql }
-    }
-
-    /// The scheme.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            Self::Postgres => "postgres",
-            Self::Mysql => "mysql",
-        }
-    }
-
-    pub(super) const fn port(self) -> u16 {
-        match self {
-            Self::Postgres => 5432,
-            Self::Mysql => 3306,
-        }
+/// The family that speaks this SQL.
+pub(super) fn of(dialect: Dialect) -> &'static dyn Family {
+    match dialect {
+        Dialect::Mysql => MYSQL,
+        _ => POSTGRES,
     }
 }

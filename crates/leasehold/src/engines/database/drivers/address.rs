@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::Family;
 use crate::error::{Error, Result};
 use crate::url::{Url, decode, host_and_port};
 
 /// One server. It can be shown: it holds no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Address {
+pub(crate) struct DatabaseAddress {
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for DatabaseAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
@@ -33,14 +33,14 @@ pub(crate) struct DatabaseLogin {
 #[derive(Clone)]
 pub(crate) struct DatabaseTarget {
     /// At least one.
-    pub(crate) hosts: Vec<Address>,
+    pub(crate) hosts: Vec<DatabaseAddress>,
     pub(crate) login: DatabaseLogin,
     pub(crate) database: String,
 }
 
 impl DatabaseTarget {
-    pub(crate) fn from_url(url: &Url, dialect: Dialect) -> Result<Self> {
-        let wrong = || wrong_form(dialect);
+    pub(crate) fn from_url(url: &Url, family: &dyn Family) -> Result<Self> {
+        let wrong = || wrong_form(family);
         let rest = url.raw.strip_prefix("//").ok_or_else(wrong)?;
         let (login, place) = rest.rsplit_once('@').ok_or_else(wrong)?;
         let (hosts, database) = place.split_once('/').ok_or_else(wrong)?;
@@ -48,17 +48,18 @@ impl DatabaseTarget {
         if database.is_empty() || database.contains('/') {
             return Err(wrong());
         }
-        let address = |text| host_and_port(text, dialect.port()).ok_or_else(wrong);
-        let hosts =
-            hosts.split(',').map(|text| address(text).map(|(host, port)| Address { host, port }));
+        let address = |text| host_and_port(text, family.port()).ok_or_else(wrong);
+        let hosts = hosts
+            .split(',')
+            .map(|text| address(text).map(|(host, port)| DatabaseAddress { host, port }));
         let hosts = hosts.collect::<Result<_>>()?;
         Ok(Self { hosts, login: DatabaseLogin::parse(login).ok_or_else(wrong)?, database })
     }
 
     /// Where it is, without secrets.
-    pub(crate) fn endpoint(&self, dialect: Dialect) -> String {
+    pub(crate) fn endpoint(&self, family: &dyn Family) -> String {
         let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
-        format!("{}://{}/{}", dialect.word(), hosts.join(","), self.database)
+        format!("{}://{}/{}", family.word(), hosts.join(","), self.database)
     }
 }
 
@@ -74,8 +75,8 @@ impl DatabaseLogin {
 }
 
 /// The URL itself is not repeated: it may hold a password.
-fn wrong_form(dialect: Dialect) -> Error {
-    let scheme = dialect.word();
+fn wrong_form(family: &dyn Family) -> Error {
+    let scheme = family.word();
     Error::invalid(format!(
         "the engine URL has the form {scheme}://user[:password]@host[:port][,host[:port]]/database; \
          an IPv6 address stands in brackets, and '@', '/', ':' or '?' in a password are \
@@ -86,15 +87,16 @@ fn wrong_form(dialect: Dialect) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::database::dialect::POSTGRES;
 
     fn target(url: &str) -> Result<DatabaseTarget> {
-        DatabaseTarget::from_url(&Url::parse(url).unwrap(), Dialect::Postgres)
+        DatabaseTarget::from_url(&Url::parse(url).unwrap(), POSTGRES)
     }
 
     #[test]
     fn hosts_login_and_database() {
         let found = target("postgres://me:p%40ss%2F@a,[::1]:7/shop?x=1").unwrap();
-        assert_eq!(found.endpoint(Dialect::Postgres), "postgres://a:5432,[::1]:7/shop");
+        assert_eq!(found.endpoint(POSTGRES), "postgres://a:5432,[::1]:7/shop");
         assert_eq!(found.login.user, "me");
         assert_eq!(found.login.password.as_deref(), Some("p@ss/"));
         assert_eq!(target("postgres://me@a/shop").unwrap().login.password, None);

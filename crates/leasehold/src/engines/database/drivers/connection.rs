@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, watch};
 
-use super::address::Address;
+use super::address::DatabaseAddress;
 use super::facts::ServerFacts;
 use super::fault::SqlFault;
 #[cfg(feature = "mysql")]
@@ -12,16 +12,16 @@ use super::mysql;
 use super::notice::NoticeSender;
 #[cfg(feature = "postgres")]
 use super::postgres;
-use super::settings::{Purpose, Settings};
+use super::settings::{ConnectionUse, DatabaseSettings};
 use super::value::{Reply, Step, Value};
 use crate::clock::Clock;
-use crate::engines::database::dialect::Dialect;
 use crate::error::Result;
+use crate::sql::Dialect;
 
 /// A connection that stands, or stood. Once gone it stays gone.
-pub(crate) struct Connection {
+pub(crate) struct DatabaseConnection {
     driver: Driver,
-    address: Address,
+    address: DatabaseAddress,
     clock: Clock,
     /// Who uses it now.
     gate: Arc<RwLock<()>>,
@@ -37,7 +37,7 @@ enum Driver {
 }
 
 /// The right to use a connection, alone or beside others.
-pub(crate) enum Turn {
+pub(crate) enum ConnectionTurn {
     Beside { _guard: OwnedRwLockReadGuard<()> },
     Alone { _guard: OwnedRwLockWriteGuard<()> },
 }
@@ -54,11 +54,11 @@ macro_rules! either {
     };
 }
 
-impl Connection {
+impl DatabaseConnection {
     /// Connects.
     pub(crate) async fn open(
-        address: &Address,
-        settings: &Settings,
+        address: &DatabaseAddress,
+        settings: &DatabaseSettings,
         clock: &Clock,
         notices: Option<NoticeSender>,
     ) -> Result<Self> {
@@ -68,7 +68,7 @@ impl Connection {
         Ok(Self { driver, address: address.clone(), clock: clock.clone(), gate, ended })
     }
 
-    pub(crate) const fn address(&self) -> &Address {
+    pub(crate) const fn address(&self) -> &DatabaseAddress {
         &self.address
     }
 
@@ -79,12 +79,16 @@ impl Connection {
 
     /// Which server this is, or which cluster that has no two of anything: the
     /// same for all ways to it.
-    pub(crate) async fn place(&self, settings: &Settings) -> Result<String, SqlFault> {
+    pub(crate) async fn place(&self, settings: &DatabaseSettings) -> Result<String, SqlFault> {
         either!(&self.driver, driver => driver.place(settings, &self.clock).await)
     }
 
     /// Tells the session how we work.
-    pub(crate) async fn settle(&self, settings: &Settings, kind: Purpose) -> Result<(), SqlFault> {
+    pub(crate) async fn settle(
+        &self,
+        settings: &DatabaseSettings,
+        kind: ConnectionUse,
+    ) -> Result<(), SqlFault> {
         either!(&self.driver, driver => driver.settle(settings, kind, &self.clock).await)
     }
 
@@ -123,12 +127,12 @@ impl Connection {
     }
 
     /// Waits until it may be used; first come, first served.
-    pub(crate) async fn turn(&self, alone: bool) -> Turn {
+    pub(crate) async fn turn(&self, alone: bool) -> ConnectionTurn {
         let gate = Arc::clone(&self.gate);
         if alone || !self.is_pipelined() {
-            return Turn::Alone { _guard: gate.write_owned().await };
+            return ConnectionTurn::Alone { _guard: gate.write_owned().await };
         }
-        Turn::Beside { _guard: gate.read_owned().await }
+        ConnectionTurn::Beside { _guard: gate.read_owned().await }
     }
 
     /// Whether a statement may be sent before the last was answered. Behind a
@@ -164,7 +168,7 @@ impl Connection {
     pub(crate) async fn transact(
         &self,
         steps: &[Step],
-        settings: &Settings,
+        settings: &DatabaseSettings,
     ) -> Result<Option<Vec<Reply>>, SqlFault> {
         either!(&self.driver, driver => driver.transact(steps, settings, &self.clock).await)
     }
@@ -217,20 +221,20 @@ impl Connection {
 
 #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "only they are told"))]
 async fn dial(
-    address: &Address,
-    settings: &Settings,
+    address: &DatabaseAddress,
+    settings: &DatabaseSettings,
     notices: Option<NoticeSender>,
 ) -> Result<Driver> {
-    match settings.dialect {
+    match settings.family.dialect() {
         #[cfg(feature = "postgres")]
         Dialect::Postgres => postgres::Postgres::open(address, settings, notices)
             .await
             .map(|driver| Driver::Postgres(Box::new(driver))),
         #[cfg(feature = "mysql")]
         Dialect::Mysql => mysql::Mysql::open(address, settings).await.map(Driver::Mysql),
-        #[cfg(not(all(feature = "postgres", feature = "mysql")))]
-        other => {
-            Err(super::fault::odd("this family is not compiled in").with("family", other.word()))
+        _ => {
+            let family = settings.family.word();
+            Err(super::fault::odd("this family is not compiled in").with("family", family))
         }
     }
 }

@@ -13,9 +13,9 @@ mod settings;
 mod transaction;
 mod value;
 
-pub(super) use self::address::Address;
-pub(super) use self::connection::Connection;
+pub(super) use self::address::DatabaseAddress;
+pub(super) use self::connection::DatabaseConnection;
 pub(super) use self::facts::ServerFacts;
 pub(super) use self::notice::{Notice, NoticeSender};
-pub(super) use self::settings::{Purpose, Settings};
-pub(super) use self::value::{Reply, Row, Step, Value};
+pub(super) use self::settings::{ConnectionUse, DatabaseSettings};
+pub(super) use self::value::{Reply, ReplyRow, Step, Value};

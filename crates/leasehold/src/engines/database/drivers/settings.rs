@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use super::address::DatabaseTarget;
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::{self, Family};
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
 use crate::url::{Options, Url};
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum ConnectionUse {
     /// Short statements of many.
     Shared,
     /// Whatever its owner likes, for as long as it likes.
@@ -27,8 +27,8 @@ const LONGEST: Duration = Duration::from_secs(20);
 
 /// Everything that the way to a server needs to know.
 #[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) dialect: Dialect,
+pub(crate) struct DatabaseSettings {
+    pub(crate) family: &'static dyn Family,
     pub(crate) target: DatabaseTarget,
     pub(crate) tls: Tls,
     pub(crate) connect: Duration,
@@ -62,13 +62,13 @@ pub(crate) struct Tls {
     pub(crate) files: Files,
 }
 
-impl Settings {
+impl DatabaseSettings {
     pub(crate) fn from_url(url: &Url) -> Result<Self> {
-        let dialect = Dialect::of(&url.scheme);
+        let family = dialect::of_scheme(&url.scheme);
         let options = &url.options;
         Ok(Self {
-            dialect,
-            target: DatabaseTarget::from_url(url, dialect)?,
+            family,
+            target: DatabaseTarget::from_url(url, family)?,
             tls: Tls::from_options(options)?,
             connect: options.duration("connect")?.unwrap_or(CONNECT),
             timeout: timeout(options)?,
@@ -88,7 +88,7 @@ impl Settings {
 
     /// Where it is, without secrets.
     pub(crate) fn endpoint(&self) -> String {
-        self.target.endpoint(self.dialect)
+        self.target.endpoint(self.family)
     }
 
     /// How long the server may work on a statement: it is dead before we stop
@@ -140,8 +140,8 @@ fn timeout(options: &Options) -> Result<Duration> {
 mod tests {
     use super::*;
 
-    fn settings(query: &str) -> Result<Settings> {
-        Settings::from_url(&Url::parse(&format!("postgres://me@a/shop?{query}")).unwrap())
+    fn settings(query: &str) -> Result<DatabaseSettings> {
+        DatabaseSettings::from_url(&Url::parse(&format!("postgres://me@a/shop?{query}")).unwrap())
     }
 
     #[test]

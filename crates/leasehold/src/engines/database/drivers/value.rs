@@ -64,9 +64,9 @@ impl<T: Into<Self>> From<Option<T>> for Value {
 
 /// One row of an answer; columns are asked for by number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row(Vec<Value>);
+pub(crate) struct ReplyRow(Vec<Value>);
 
-impl Row {
+impl ReplyRow {
     pub(crate) const fn new(values: Vec<Value>) -> Self {
         Self(values)
     }
@@ -129,7 +129,7 @@ impl Row {
 /// What came back.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ReplyRow>,
     /// How many rows were inserted, deleted or met by an update, whether or not
     /// it changed their values. MySQL counts two where an insert became an
     /// update.
@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn columns_are_what_they_are_asked_for_or_an_error() {
-        let row = Row::new(vec![7.into(), "a".into(), vec![1].into(), Option::<i64>::None.into()]);
+        let row =
+            ReplyRow::new(vec![7.into(), "a".into(), vec![1].into(), Option::<i64>::None.into()]);
         assert_eq!(row.int(0).unwrap(), 7);
         assert_eq!(row.text(1).unwrap(), "a");
         assert_eq!(row.bytes(2).unwrap(), [1]);
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn debug_does_not_tell_content() {
-        let row = Row::new(vec!["hunter2".into(), b"hunter2".to_vec().into()]);
+        let row = ReplyRow::new(vec!["hunter2".into(), b"hunter2".to_vec().into()]);
         assert!(!format!("{row:?}").contains("hunter2"));
     }
 }

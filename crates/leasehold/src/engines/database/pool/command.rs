@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Inner;
 use crate::clock::Moment;
-use crate::engines::database::drivers::Connection;
-use crate::engines::database::drivers::Settings;
+use crate::engines::database::drivers::DatabaseConnection;
+use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::fault::{self, SqlFault};
 use crate::engines::database::drivers::{Reply, Step};
 use crate::engines::kit::timeout::timeout;
@@ -17,7 +17,7 @@ const AGAIN: u32 = 8;
 /// The longest pause before that.
 const PAUSE: Duration = Duration::from_millis(10);
 
-pub(super) enum Command {
+pub(super) enum PoolCommand {
     One(Step),
     Both([Step; 2]),
     All(Vec<Step>),
@@ -27,7 +27,7 @@ pub(super) enum Command {
 /// What comes back; `None` if a transaction was given up.
 type Answer<E> = Result<Option<Vec<Reply>>, E>;
 
-impl Command {
+impl PoolCommand {
     /// Ends by itself within the time-out.
     pub(super) async fn finish(self, pool: Arc<Inner>) -> Answer<crate::Error> {
         let clock = &pool.dialer.clock;
@@ -73,7 +73,11 @@ impl Command {
         !matches!(self, Self::One(_) | Self::Both(_))
     }
 
-    async fn on(&self, connection: &Connection, settings: &Settings) -> Answer<SqlFault> {
+    async fn on(
+        &self,
+        connection: &DatabaseConnection,
+        settings: &DatabaseSettings,
+    ) -> Answer<SqlFault> {
         match self {
             Self::One(step) => {
                 connection.run(&step.sql, &step.values).await.map(|it| Some(vec![it]))

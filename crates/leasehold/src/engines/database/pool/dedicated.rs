@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::dial::Dialer;
-use crate::engines::database::drivers::{Connection, Purpose};
+use super::dial::PoolDialer;
+use crate::engines::database::drivers::{ConnectionUse, DatabaseConnection};
 use crate::engines::database::drivers::{Reply, Value};
 use crate::engines::kit::timeout::timeout;
 use crate::error::Result;
@@ -14,13 +14,13 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Never shared; closed when dropped, whatever was under way.
 pub(crate) struct Dedicated {
-    connection: Arc<Connection>,
-    dialer: Arc<Dialer>,
+    connection: Arc<DatabaseConnection>,
+    dialer: Arc<PoolDialer>,
 }
 
 /// Tells whether a connection has ended, without being in the way of its owner.
 #[derive(Debug)]
-pub(crate) struct AliveCheck(Weak<Connection>);
+pub(crate) struct AliveCheck(Weak<DatabaseConnection>);
 
 impl AliveCheck {
     pub(crate) fn is_gone(&self) -> bool {
@@ -29,8 +29,8 @@ impl AliveCheck {
 }
 
 impl Dedicated {
-    pub(super) async fn open(dialer: &Arc<Dialer>) -> Result<Self> {
-        let connection = dialer.dial(Purpose::Own, None).await?;
+    pub(super) async fn open(dialer: &Arc<PoolDialer>) -> Result<Self> {
+        let connection = dialer.dial(ConnectionUse::Own, None).await?;
         Ok(Self { connection, dialer: Arc::clone(dialer) })
     }
 
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Dedicated {
 
 /// Until the other side does not answer any more, or nobody wants to know. One
 /// that is at work for us will be seen to end by its work.
-async fn silent(connection: Weak<Connection>, dialer: &Dialer) {
+async fn silent(connection: Weak<DatabaseConnection>, dialer: &PoolDialer) {
     loop {
         dialer.clock.sleep_until(dialer.clock.now().after(LOOK)).await;
         let Some(connection) = connection.upgrade() else { return };

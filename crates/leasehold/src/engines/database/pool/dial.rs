@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
-use crate::engines::database::drivers::Address;
+use crate::engines::database::drivers::DatabaseAddress;
+use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::NoticeSender;
-use crate::engines::database::drivers::Settings;
 use crate::engines::database::drivers::fault;
 use crate::engines::database::drivers::fault::SqlFault;
-use crate::engines::database::drivers::{Connection, Purpose, ServerFacts};
+use crate::engines::database::drivers::{ConnectionUse, DatabaseConnection, ServerFacts};
 use crate::engines::kit::timeout::timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -25,8 +25,8 @@ const GRACE: Duration = Duration::from_millis(250);
 const COMPARISONS: usize = 8;
 
 /// Makes connections.
-pub(super) struct Dialer {
-    pub(super) settings: Settings,
+pub(super) struct PoolDialer {
+    pub(super) settings: DatabaseSettings,
     pub(super) clock: Clock,
     /// Whether a pooler stands in between, once that is known.
     pooled: Mutex<Option<bool>>,
@@ -35,11 +35,11 @@ pub(super) struct Dialer {
     /// How often a shared connection broke.
     breaks: AtomicU64,
     /// Which server that was.
-    chosen: watch::Sender<Option<Address>>,
+    chosen: watch::Sender<Option<DatabaseAddress>>,
 }
 
-impl Dialer {
-    pub(super) fn new(settings: Settings, clock: Clock) -> Self {
+impl PoolDialer {
+    pub(super) fn new(settings: DatabaseSettings, clock: Clock) -> Self {
         let pooled = Mutex::new(settings.pooler);
         let (rivals, chosen) = (AtomicBool::new(false), watch::Sender::new(None));
         Self { settings, clock, pooled, rivals, breaks: AtomicU64::new(0), chosen }
@@ -48,15 +48,19 @@ impl Dialer {
     /// A connection to the server that takes writes.
     pub(super) async fn dial(
         &self,
-        kind: Purpose,
+        kind: ConnectionUse,
         notices: Option<NoticeSender>,
-    ) -> Result<Arc<Connection>> {
+    ) -> Result<Arc<DatabaseConnection>> {
         let limit = self.settings.connect;
         let made = timeout(&self.clock, limit, Box::pin(self.make(kind, notices))).await;
         made.unwrap_or_else(|| Err(fault::away("no connection within the time-out")))
     }
 
-    async fn make(&self, kind: Purpose, notices: Option<NoticeSender>) -> Result<Arc<Connection>> {
+    async fn make(
+        &self,
+        kind: ConnectionUse,
+        notices: Option<NoticeSender>,
+    ) -> Result<Arc<DatabaseConnection>> {
         let (connection, look) = self.primary(notices).await?;
         let address = connection.address().clone();
         if self.is_through_pooler(&connection, &look).await? {
@@ -101,10 +105,13 @@ impl Dialer {
     }
 
     /// Until another server than this is the one to use.
-    pub(super) fn replaced(&self, current: &Address) -> impl Future<Output = ()> + Send + use<> {
+    pub(super) fn replaced(
+        &self,
+        current: &DatabaseAddress,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let (mut chosen, current) = (self.chosen.subscribe(), current.clone());
         async move {
-            let other = |it: &Option<Address>| it.as_ref().is_some_and(|it| *it != current);
+            let other = |it: &Option<DatabaseAddress>| it.as_ref().is_some_and(|it| *it != current);
             if chosen.wait_for(other).await.is_err() {
                 std::future::pending().await
             }
@@ -115,7 +122,11 @@ impl Dialer {
         self.pooled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn is_through_pooler(&self, connection: &Connection, look: &ServerFacts) -> Result<bool> {
+    async fn is_through_pooler(
+        &self,
+        connection: &DatabaseConnection,
+        look: &ServerFacts,
+    ) -> Result<bool> {
         if let Some(known) = *self.known() {
             return Ok(known);
         }
@@ -127,8 +138,9 @@ impl Dialer {
     /// Two connections of ours that are served by one process, or one that is
     /// served by two, show a pooler that hands out sessions by the transaction.
     /// One that keeps them apart is as good as none.
-    async fn shares_sessions(&self, one: &Connection) -> Result<bool> {
-        let two = Connection::open(one.address(), &self.settings, &self.clock, None).await?;
+    async fn shares_sessions(&self, one: &DatabaseConnection) -> Result<bool> {
+        let two =
+            DatabaseConnection::open(one.address(), &self.settings, &self.clock, None).await?;
         let mut last = None;
         for _ in 0..COMPARISONS {
             let here = one.backend().await.map_err(|fault| before(fault.error))?;
@@ -143,7 +155,10 @@ impl Dialer {
 
     /// Asks all at once, so that a dead one holds up nobody. Of several that
     /// take writes it is the one that was promoted last, or named first.
-    async fn primary(&self, notices: Option<NoticeSender>) -> Result<(Connection, ServerFacts)> {
+    async fn primary(
+        &self,
+        notices: Option<NoticeSender>,
+    ) -> Result<(DatabaseConnection, ServerFacts)> {
         let mut asked = JoinSet::new();
         for (at, address) in self.settings.target.hosts.iter().enumerate() {
             let (address, settings) = (address.clone(), self.settings.clone());
@@ -161,7 +176,7 @@ impl Dialer {
         let Some((_, connection, look)) = found.best else {
             return Err(found.worst.unwrap_or_else(fault::read_only));
         };
-        let news = |chosen: &mut Option<Address>| {
+        let news = |chosen: &mut Option<DatabaseAddress>| {
             let told = chosen.as_ref() == Some(connection.address());
             *chosen = Some(connection.address().clone());
             !told
@@ -174,9 +189,9 @@ impl Dialer {
 /// What the servers have said so far.
 #[derive(Default)]
 struct Candidates {
-    best: Option<(usize, Connection, ServerFacts)>,
+    best: Option<(usize, DatabaseConnection, ServerFacts)>,
     /// Those that take writes: rank, which server it is, and how we call it.
-    writers: Vec<(i64, String, Address)>,
+    writers: Vec<(i64, String, DatabaseAddress)>,
     worst: Option<Error>,
 }
 
@@ -216,7 +231,7 @@ impl Candidates {
 
     fn add(&mut self, at: usize, (connection, look, place): Reached) {
         self.writers.push((look.rank, place, connection.address().clone()));
-        let beats = |(other, _, their): &(usize, Connection, ServerFacts)| {
+        let beats = |(other, _, their): &(usize, DatabaseConnection, ServerFacts)| {
             (look.rank, *other) > (their.rank, at)
         };
         if self.best.as_ref().is_none_or(beats) {
@@ -234,16 +249,16 @@ impl Candidates {
 }
 
 /// A server that takes writes, and which one it is where there are others.
-type Reached = (Connection, ServerFacts, String);
+type Reached = (DatabaseConnection, ServerFacts, String);
 
 /// A connection to a server that takes writes.
 async fn reach(
-    address: &Address,
-    settings: &Settings,
+    address: &DatabaseAddress,
+    settings: &DatabaseSettings,
     clock: &Clock,
     notices: Option<NoticeSender>,
 ) -> Result<Reached> {
-    let connection = Connection::open(address, settings, clock, notices).await?;
+    let connection = DatabaseConnection::open(address, settings, clock, notices).await?;
     let unsaid = |fault: SqlFault| before(fault.error).with("server", address);
     let look = connection.look().await.map_err(unsaid)?;
     if look.read_only {

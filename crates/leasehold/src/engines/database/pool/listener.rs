@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::AbortHandle;
 
-use super::dial::Dialer;
+use super::dial::PoolDialer;
 use super::slot::look_after;
-use crate::engines::database::dialect::Dialect;
-use crate::engines::database::drivers::{Connection, Purpose};
+use crate::engines::database::drivers::{ConnectionUse, DatabaseConnection};
 use crate::engines::database::drivers::{Notice, NoticeSender, fault};
 use crate::engines::kit::supervise;
 use crate::engines::kit::timeout::timeout;
@@ -17,14 +16,14 @@ use crate::home::Handle;
 
 /// A listener's end. The connection behind it ends with it.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct ChannelListener {
     said: UnboundedReceiver<Notice>,
     task: AbortHandle,
 }
 
-impl Listener {
+impl ChannelListener {
     /// On a family without channels nothing is ever said.
-    pub(super) fn start(dialer: Arc<Dialer>, channel: &str) -> Self {
+    pub(super) fn start(dialer: Arc<PoolDialer>, channel: &str) -> Self {
         let (notices, said) = unbounded_channel();
         let listener = ListenTask { dialer, notices, channel: channel.to_owned() };
         let task = Handle::current().spawn(listener.listen()).abort_handle();
@@ -37,7 +36,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for ChannelListener {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -45,20 +44,20 @@ impl Drop for Listener {
 
 /// The task behind it.
 struct ListenTask {
-    dialer: Arc<Dialer>,
+    dialer: Arc<PoolDialer>,
     notices: NoticeSender,
     channel: String,
 }
 
 impl ListenTask {
     async fn listen(self) {
-        if self.dialer.settings.dialect == Dialect::Mysql {
+        let Some(listen) = self.dialer.settings.family.listen(&self.channel) else {
             return std::future::pending().await;
-        }
+        };
         let mut backoff = supervise::backoff();
         loop {
             let born = self.dialer.clock.now();
-            if let Ok(connection) = self.subscribe().await {
+            if let Ok(connection) = self.subscribe(&listen).await {
                 let _ = self.notices.send(Notice::Gap);
                 look_after(&self.dialer, &connection).await;
                 let _ = self.notices.send(Notice::Gap);
@@ -68,11 +67,11 @@ impl ListenTask {
         }
     }
 
-    async fn subscribe(&self) -> Result<Arc<Connection>> {
-        let connection = self.dialer.dial(Purpose::Own, Some(self.notices.clone())).await?;
-        let sql = format!("LISTEN \"{}\"", self.channel.replace('"', "\"\""));
+    async fn subscribe(&self, listen: &str) -> Result<Arc<DatabaseConnection>> {
+        let connection = self.dialer.dial(ConnectionUse::Own, Some(self.notices.clone())).await?;
         let done =
-            timeout(&self.dialer.clock, self.dialer.settings.timeout, connection.batch(&sql)).await;
+            timeout(&self.dialer.clock, self.dialer.settings.timeout, connection.batch(listen))
+                .await;
         match done {
             Some(Ok(())) => Ok(connection),
             Some(Err(fault)) => Err(fault.error),

@@ -13,15 +13,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::command::Command;
+use self::command::PoolCommand;
 pub(super) use self::dedicated::{AliveCheck, Dedicated};
-use self::dial::Dialer;
-pub(super) use self::listener::Listener;
-use self::slots::Slots;
+use self::dial::PoolDialer;
+pub(super) use self::listener::ChannelListener;
+use self::slots::PoolSlots;
 use crate::clock::Clock;
 use crate::engine::{Bus, Event, Events};
-use crate::engines::database::dialect::Dialect;
-use crate::engines::database::drivers::{Reply, Settings, Step, Value, fault};
+use crate::engines::database::dialect::Family;
+use crate::engines::database::drivers::{DatabaseSettings, Reply, Step, Value, fault};
 use crate::engines::kit::health::Health;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -31,26 +31,27 @@ use crate::home::Handle;
 pub(super) struct Pool(Arc<Inner>);
 
 struct Inner {
-    dialer: Arc<Dialer>,
-    slots: Slots,
+    dialer: Arc<PoolDialer>,
+    slots: PoolSlots,
     health: Arc<Health>,
     endpoint: String,
 }
 
 impl Pool {
     /// Connects: the first connection stands when this returns.
-    pub(super) async fn open(settings: &Settings, clock: Clock) -> Result<Self> {
+    pub(super) async fn open(settings: &DatabaseSettings, clock: Clock) -> Result<Self> {
         let endpoint = settings.endpoint();
-        let dialer = Arc::new(Dialer::new(settings.clone(), clock));
+        let dialer = Arc::new(PoolDialer::new(settings.clone(), clock));
         let health = Health::new();
-        let slots = Slots::open(&dialer, &health).await;
+        let slots = PoolSlots::open(&dialer, &health).await;
         let slots = slots.map_err(|error| error.with("endpoint", &endpoint))?;
         health.bus().publish(&Event::Connected);
         Ok(Self(Arc::new(Inner { dialer, slots, health, endpoint })))
     }
 
-    pub(super) fn dialect(&self) -> Dialect {
-        self.0.dialer.settings.dialect
+    /// What the server is.
+    pub(super) fn family(&self) -> &'static dyn Family {
+        self.0.dialer.settings.family
     }
 
     /// One statement, which is a transaction of its own.
@@ -63,7 +64,7 @@ impl Pool {
         sql: &Arc<str>,
         values: Vec<Value>,
     ) -> impl Future<Output = Result<Reply>> + Send + 'static {
-        let work = Command::One(Step { sql: Arc::clone(sql), values, must_change: false });
+        let work = PoolCommand::One(Step { sql: Arc::clone(sql), values, must_change: false });
         let answer = self.start(work);
         async move {
             let replies = answer.await?.unwrap_or_default();
@@ -80,7 +81,7 @@ impl Pool {
         first: Step,
         then: Step,
     ) -> impl Future<Output = Result<[Reply; 2]>> + Send + 'static {
-        let answer = self.start(Command::Both([first, then]));
+        let answer = self.start(PoolCommand::Both([first, then]));
         async move {
             let replies = answer.await?.unwrap_or_default();
             replies.try_into().map_err(|_| fault::unsaid())
@@ -95,12 +96,12 @@ impl Pool {
         &self,
         steps: Vec<Step>,
     ) -> impl Future<Output = Result<Option<Vec<Reply>>>> + Send + 'static {
-        self.start(Command::All(steps))
+        self.start(PoolCommand::All(steps))
     }
 
     /// Statements without values, never repeated: for the schema.
     pub(super) async fn batch(&self, sql: &str) -> Result<()> {
-        self.start(Command::Batch(sql.to_owned())).await.map(drop)
+        self.start(PoolCommand::Batch(sql.to_owned())).await.map(drop)
     }
 
     /// A connection of its own. How many there are is the caller's concern.
@@ -111,8 +112,8 @@ impl Pool {
 
     /// What PostgreSQL says on a channel, on a connection of its own that is
     /// made again when it breaks. Nothing is heard behind a pooler.
-    pub(super) fn listen(&self, channel: &str) -> Listener {
-        Listener::start(Arc::clone(&self.0.dialer), channel)
+    pub(super) fn listen(&self, channel: &str) -> ChannelListener {
+        ChannelListener::start(Arc::clone(&self.0.dialer), channel)
     }
 
     /// A transaction pooler stands in between: what a session is told does not
@@ -167,7 +168,7 @@ impl Pool {
     /// left in the middle of something.
     fn start(
         &self,
-        work: Command,
+        work: PoolCommand,
     ) -> impl Future<Output = Result<Option<Vec<Reply>>>> + Send + 'static {
         let task = work.finish(Arc::clone(&self.0));
         async move {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::dial::Dialer;
+use super::dial::PoolDialer;
 use crate::clock::Clock;
 use crate::engines::database::drivers::fault;
-use crate::engines::database::drivers::{Connection, Purpose};
+use crate::engines::database::drivers::{ConnectionUse, DatabaseConnection};
 use crate::engines::kit::health::Report;
 use crate::engines::kit::supervise::{self, Supervisor};
 use crate::engines::kit::timeout::timeout;
@@ -19,7 +19,7 @@ pub(super) const PROBE: Duration = Duration::from_secs(5);
 /// How often all servers are asked whether they take writes.
 const SURVEY: Duration = Duration::from_secs(30);
 /// Until the connection has ended, or the server is not what it was.
-pub(super) async fn look_after(dialer: &Dialer, connection: &Connection) {
+pub(super) async fn look_after(dialer: &PoolDialer, connection: &DatabaseConnection) {
     let mut replaced = pin!(dialer.replaced(connection.address()));
     loop {
         let rest = dialer.clock.sleep_until(dialer.clock.now().after(PROBE));
@@ -43,20 +43,20 @@ pub(super) struct Slot {
 
 impl Slot {
     /// Connects, and keeps at it. Only the first slot of a pool reports.
-    pub(super) fn start(dialer: &Arc<Dialer>, report: Option<Report>) -> Arc<Self> {
+    pub(super) fn start(dialer: &Arc<PoolDialer>, report: Option<Report>) -> Arc<Self> {
         let shared = Shared { dialer: Arc::clone(dialer), report };
         let supervisor = Supervisor::start(Arc::new(shared));
         Arc::new(Self { supervisor, users: AtomicUsize::new(0) })
     }
 
     /// The connection, if it stands now.
-    pub(super) fn standing(&self) -> Option<Arc<Connection>> {
+    pub(super) fn standing(&self) -> Option<Arc<DatabaseConnection>> {
         self.supervisor.standing()
     }
 
     /// The connection, once it stands; an error when the attempt under way
     /// fails, or `limit` passes.
-    pub(super) async fn connection(&self, limit: Duration) -> Result<Arc<Connection>> {
+    pub(super) async fn connection(&self, limit: Duration) -> Result<Arc<DatabaseConnection>> {
         self.supervisor.get(limit).await
     }
 
@@ -99,32 +99,32 @@ impl Drop for Lent {
 
 /// A connection that statements share: how it is made and looked after.
 struct Shared {
-    dialer: Arc<Dialer>,
+    dialer: Arc<PoolDialer>,
     report: Option<Report>,
 }
 
-impl supervise::SupervisedConnection for Arc<Connection> {
+impl supervise::SupervisedConnection for Arc<DatabaseConnection> {
     fn is_gone(&self) -> bool {
-        Connection::is_gone(self)
+        DatabaseConnection::is_gone(self)
     }
 
     fn close(&self) {
-        Connection::close(self);
+        DatabaseConnection::close(self);
     }
 }
 
 impl supervise::Supervise for Shared {
-    type Connection = Arc<Connection>;
+    type Connection = Arc<DatabaseConnection>;
 
     fn clock(&self) -> &Clock {
         &self.dialer.clock
     }
 
-    fn dial(&self) -> impl Future<Output = Result<Arc<Connection>>> + Send {
-        self.dialer.dial(Purpose::Shared, None)
+    fn dial(&self) -> impl Future<Output = Result<Arc<DatabaseConnection>>> + Send {
+        self.dialer.dial(ConnectionUse::Shared, None)
     }
 
-    async fn look_after(&self, connection: &Arc<Connection>) {
+    async fn look_after(&self, connection: &Arc<DatabaseConnection>) {
         tokio::select! {
             () = look_after(&self.dialer, connection) => {}
             () = self.survey() => {}

@@ -2,9 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::dial::Dialer;
+use super::dial::PoolDialer;
 use super::slot::{Lent, Slot};
-use crate::engines::database::dialect::Dialect;
 use crate::engines::kit::health::{Health, Report};
 use crate::error::Result;
 
@@ -12,15 +11,15 @@ use crate::error::Result;
 const FEW: usize = 4;
 
 /// As many as are needed, up to a limit; they stay.
-pub(super) struct Slots {
-    dialer: Arc<Dialer>,
+pub(super) struct PoolSlots {
+    dialer: Arc<PoolDialer>,
     /// At least one.
     all: Mutex<Vec<Arc<Slot>>>,
 }
 
-impl Slots {
+impl PoolSlots {
     /// Stands when the first of them does.
-    pub(super) async fn open(dialer: &Arc<Dialer>, health: &Arc<Health>) -> Result<Self> {
+    pub(super) async fn open(dialer: &Arc<PoolDialer>, health: &Arc<Health>) -> Result<Self> {
         let first = Slot::start(dialer, Some(Report::new(health)));
         first.connection(dialer.settings.connect).await?;
         Ok(Self { dialer: Arc::clone(dialer), all: Mutex::new(vec![first]) })
@@ -41,8 +40,7 @@ impl Slots {
 
     /// One is enough where statements need not wait for each other.
     fn most(&self) -> usize {
-        let one_by_one =
-            self.dialer.settings.dialect == Dialect::Mysql || self.dialer.behind_pooler();
+        let one_by_one = !self.dialer.settings.family.is_pipelined() || self.dialer.behind_pooler();
         self.dialer.settings.connections.unwrap_or(if one_by_one { FEW } else { 1 })
     }
 

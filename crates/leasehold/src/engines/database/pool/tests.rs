@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::server::Server;
+use super::super::server::{DatabaseServer, suited};
 #[cfg(feature = "postgres")]
 use super::Pool;
 use crate::clock::Clock;
 use crate::engine::Events;
-use crate::engines::database::dialect::Dialect;
-use crate::engines::database::drivers::{Notice, Settings, Step, Value};
+use crate::engines::database::drivers::{DatabaseSettings, Notice, Step, Value};
 use crate::error::{Effect, ErrorKind, Result};
 use crate::url::Url;
 
@@ -22,12 +21,12 @@ async fn limit<T>(future: impl Future<Output = T>) -> T {
 
 async fn open(url: &str) -> Result<Pool> {
     let url = Url::parse(url)?;
-    Pool::open(&Settings::from_url(&url)?, Clock::System).await
+    Pool::open(&DatabaseSettings::from_url(&url)?, Clock::System).await
 }
 
 /// A statement with `?` for its values, in the dialect of the link.
 fn text(link: &Pool, sql: &str) -> Arc<str> {
-    if link.dialect() == Dialect::Mysql {
+    if suited(link, false, true) {
         return sql.replace("BYTEA", "BLOB").into();
     }
     let mut parts = sql.split('?');
@@ -48,7 +47,7 @@ fn step(link: &Pool, sql: &str, values: Vec<Value>, must_change: bool) -> Step {
 
 #[tokio::test]
 async fn values_come_back_as_they_went() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let link = open(&server.url()).await.unwrap();
         table(&link).await;
         let insert = text(&link, "INSERT INTO t VALUES (?, ?, ?)");
@@ -71,7 +70,7 @@ async fn values_come_back_as_they_went() {
 /// Also if only the second is prepared already, and whatever else is under way.
 #[tokio::test]
 async fn of_two_statements_the_second_sees_what_the_first_did() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let link = open(&server.url()).await.unwrap();
         table(&link).await;
         let look =
@@ -90,7 +89,7 @@ async fn of_two_statements_the_second_sees_what_the_first_did() {
         let insert = step(&link, "INSERT INTO t (k) VALUES (?)", vec!["e".into()], false);
         let wrong =
             step(&link, "SELECT 1 / (COUNT(*) - 1) FROM t WHERE k = ?", vec!["e".into()], false);
-        if link.dialect() == Dialect::Postgres {
+        if suited(&link, true, false) {
             let error = link.run_both(insert, wrong).await.unwrap_err();
             assert_eq!(error.effect(), Effect::Unknown, "{error}");
         }
@@ -99,7 +98,7 @@ async fn of_two_statements_the_second_sees_what_the_first_did() {
 
 #[tokio::test]
 async fn a_transaction_is_all_or_nothing() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let link = open(&server.url()).await.unwrap();
         table(&link).await;
         let insert = |k: &str| step(&link, "INSERT INTO t (k) VALUES (?)", vec![k.into()], false);
@@ -120,7 +119,7 @@ async fn a_transaction_is_all_or_nothing() {
 
 #[tokio::test]
 async fn a_refused_statement_is_an_error_and_the_link_goes_on() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let link = open(&server.url()).await.unwrap();
         let bad = link.run(&"SELECT * FROM nothing_here".into(), Vec::new()).await.unwrap_err();
         assert_eq!(bad.effect(), Effect::NotApplied, "{bad}");
@@ -137,7 +136,7 @@ async fn int(link: &Pool, sql: &str) -> i64 {
 
 /// Ends sessions of this server from outside: all but our own.
 async fn end_others(link: &Pool) {
-    if link.dialect() == Dialect::Postgres {
+    if suited(link, true, false) {
         let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
                    WHERE application_name = 'leasehold' AND pid <> pg_backend_pid()";
         int(link, sql).await;
@@ -158,7 +157,7 @@ async fn sees(events: &mut Events, expected: &str) {
 
 #[tokio::test]
 async fn a_connection_that_was_ended_is_made_again() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let (link, operator) =
             (open(&server.url()).await.unwrap(), open(&server.url()).await.unwrap());
         let mut events = link.events();
@@ -171,7 +170,7 @@ async fn a_connection_that_was_ended_is_made_again() {
 
 #[tokio::test]
 async fn a_restart_is_survived() {
-    for mut server in Server::each() {
+    for mut server in DatabaseServer::each() {
         let link = open(&format!("{}?timeout=20s", server.url())).await.unwrap();
         let mut events = link.events();
         server.restart();
@@ -183,7 +182,7 @@ async fn a_restart_is_survived() {
 
 #[tokio::test]
 async fn a_row_held_by_another_ends_with_an_error_that_had_no_effect() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let url = format!("{}?timeout=1s", server.url());
         let (link, other) = (open(&url).await.unwrap(), open(&url).await.unwrap());
         table(&link).await;
@@ -209,7 +208,7 @@ async fn a_row_held_by_another_ends_with_an_error_that_had_no_effect() {
 
 #[tokio::test]
 async fn a_connection_of_ones_own_knows_its_end() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let (link, operator) =
             (open(&server.url()).await.unwrap(), open(&server.url()).await.unwrap());
         let mut own = link.dedicate().await.unwrap();
@@ -222,48 +221,40 @@ async fn a_connection_of_ones_own_knows_its_end() {
 
 #[tokio::test]
 async fn a_connection_of_ones_own_ends_with_its_value() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let link = open(&server.url()).await.unwrap();
         let own = link.dedicate().await.unwrap();
         let closed = own.closed();
         drop(own);
         limit(closed).await;
-        let sql = match link.dialect() {
-            Dialect::Postgres => {
-                "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'"
-            }
-            Dialect::Mysql => {
-                "SELECT count(*) FROM information_schema.processlist WHERE command <> 'Daemon'"
-            }
-        };
+        let sql = suited(
+            &link,
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'leasehold'",
+            "SELECT count(*) FROM information_schema.processlist WHERE command <> 'Daemon'",
+        );
         limit(async { while int(&link, sql).await > 1 {} }).await;
     }
 }
 
 #[tokio::test]
 async fn a_statement_can_be_stopped() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let link = open(&server.url()).await.unwrap();
         let mut own = link.dedicate().await.unwrap();
-        let (sleep, cancel) = match link.dialect() {
-            Dialect::Postgres => ("SELECT pg_sleep(600)", own.cancel()),
-            Dialect::Mysql => ("SELECT 1 FROM (SELECT SLEEP(600)) AS s", own.cancel()),
-        };
+        let cancel = own.cancel();
+        let sleep = suited(&link, "SELECT pg_sleep(600)", "SELECT 1 FROM (SELECT SLEEP(600)) AS s");
         let stop = async {
-            let asleep = match link.dialect() {
-                Dialect::Postgres => {
-                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
-                }
-                Dialect::Mysql => {
-                    "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'"
-                }
-            };
+            let asleep = suited(
+                &link,
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+                "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'",
+            );
             while int(&link, asleep).await == 0 {}
             cancel.await;
         };
         // MySQL's sleep ends without an error.
         let (slept, ()) = limit(async { tokio::join!(own.run(sleep, Vec::new()), stop) }).await;
-        assert!(slept.is_err() || link.dialect() == Dialect::Mysql);
+        assert!(slept.is_err() || suited(&link, false, true));
         own.run("SELECT 1", Vec::new()).await.unwrap();
     }
 }
@@ -271,7 +262,7 @@ async fn a_statement_can_be_stopped() {
 #[tokio::test]
 #[cfg(feature = "postgres")]
 async fn what_is_said_on_a_channel_is_heard_and_gaps_are_told() {
-    let server = Server::postgres();
+    let server = DatabaseServer::postgres();
     let link = open(&server.url()).await.unwrap();
     assert!(!link.behind_pooler());
     let mut heard = link.listen("a \"b\"");
@@ -287,7 +278,7 @@ async fn what_is_said_on_a_channel_is_heard_and_gaps_are_told() {
 
 #[tokio::test]
 async fn many_at_once_share_few_connections() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let link = open(&format!("{}?connections=2", server.url())).await.unwrap();
         table(&link).await;
         let insert = text(&link, "INSERT INTO t (k, n) VALUES (?, ?)");

@@ -8,7 +8,6 @@ use super::swap::step;
 use super::wait::Outlook;
 use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict, Wants};
 use crate::engine::state::{Answer, State, Verb};
-use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::{Reply, Step};
 use crate::error::{Effect, Error, ErrorKind, Result};
 
@@ -72,7 +71,7 @@ impl Inner {
         } else {
             (self.pool.run(&taking.sql, taking.values).await?, None)
         };
-        let fence = self.fence(&reply).map_err(Error::unknown)?;
+        let fence = Self::fence(&reply).map_err(Error::unknown)?;
         if fence == 0 {
             let found = record.filter(|_| claim.wants == Wants::RecordOrLease);
             if found.is_some() && !claim.renewed {
@@ -113,14 +112,12 @@ impl Inner {
     }
 
     /// The fence that was drawn; 0 if the name was not taken.
-    fn fence(&self, reply: &Reply) -> Result<u64> {
-        match self.pool.dialect() {
-            Dialect::Postgres => {
-                Ok(reply.rows.first().map_or(Ok(0), |row| row.int(0))?.unsigned_abs())
-            }
+    fn fence(reply: &Reply) -> Result<u64> {
+        match reply.rows.first() {
+            Some(row) => Ok(row.int(0)?.unsigned_abs()),
             // Without a session no row was made, whatever the number says.
-            Dialect::Mysql if reply.affected > 0 => Ok(reply.last_id),
-            Dialect::Mysql => Ok(0),
+            None if reply.affected > 0 => Ok(reply.last_id),
+            None => Ok(0),
         }
     }
 

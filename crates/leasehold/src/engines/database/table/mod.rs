@@ -56,7 +56,7 @@ use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
     RecordListing, RecordStore, Scope, Selector,
 };
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::Family;
 use crate::engines::database::pool::Pool;
 use crate::engines::kit::record_watch::RecordWatchers;
 use crate::error::{Error, ErrorKind, Result};
@@ -103,11 +103,11 @@ struct Inner {
 
 /// The tables as text, for those who create them by hand.
 pub(crate) fn schema_text(
-    dialect: Dialect,
+    family: &'static dyn Family,
     prefix: Option<&str>,
     schema: Option<&str>,
 ) -> Result<String> {
-    Ok(schema::text(&TableNames::new(dialect, schema, prefix.unwrap_or(names::PREFIX))?))
+    Ok(schema::text(&TableNames::new(family, schema, prefix.unwrap_or(names::PREFIX))?))
 }
 
 /// Opens the strategy on a server that is reached.
@@ -117,7 +117,7 @@ pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn 
 
 impl Table {
     async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Self> {
-        let names = TableNames::from_options(pool.dialect(), &url.options)?;
+        let names = TableNames::from_options(pool.family(), &url.options)?;
         let wakes = Wakes::from_options(&url.options, &pool)?;
         schema::prepare(&pool, &names).await?;
         let inner = Arc::new(Inner {
@@ -152,7 +152,7 @@ impl Table {
 }
 
 fn promises(pool: &Pool, wakes: Wakes, survives: Survives) -> Profile {
-    let mut profile = Profile::new(pool.dialect().word(), pool.endpoint());
+    let mut profile = Profile::new(pool.family().word(), pool.endpoint());
     profile.grants = Grants::Counted;
     profile.fencing = Fencing::Strict;
     profile.order = Order::Fifo;

@@ -1,6 +1,6 @@
 //! Where the tables are.
 
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::Family;
 use crate::error::{Error, Result};
 use crate::url::Options;
 
@@ -10,23 +10,27 @@ pub(super) const PREFIX: &str = "leasehold_";
 /// 63 bytes, and 64 on MySQL.
 const WORD_MAX: usize = 40;
 
-/// The dialect, the schema and the prefix of our tables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The family, the schema and the prefix of our tables.
+#[derive(Clone, Debug)]
 pub(super) struct TableNames {
-    pub(super) dialect: Dialect,
+    pub(super) family: &'static dyn Family,
     schema: Option<String>,
     prefix: String,
 }
 
 impl TableNames {
-    pub(super) fn new(dialect: Dialect, schema: Option<&str>, prefix: &str) -> Result<Self> {
+    pub(super) fn new(
+        family: &'static dyn Family,
+        schema: Option<&str>,
+        prefix: &str,
+    ) -> Result<Self> {
         schema.map_or(Ok(()), |schema| check("schema", schema))?;
         check("prefix", prefix)?;
-        Ok(Self { dialect, schema: schema.map(str::to_owned), prefix: prefix.to_owned() })
+        Ok(Self { family, schema: schema.map(str::to_owned), prefix: prefix.to_owned() })
     }
 
-    pub(super) fn from_options(dialect: Dialect, options: &Options) -> Result<Self> {
-        Self::new(dialect, options.get("schema")?, options.get("prefix")?.unwrap_or(PREFIX))
+    pub(super) fn from_options(family: &'static dyn Family, options: &Options) -> Result<Self> {
+        Self::new(family, options.get("schema")?, options.get("prefix")?.unwrap_or(PREFIX))
     }
 
     /// A table of ours, as a statement writes it.
@@ -37,9 +41,9 @@ impl TableNames {
         }
     }
 
-    /// The name of an index: it lives in the schema of its table.
-    pub(super) fn index(&self, word: &str) -> String {
-        format!("{}{word}", self.prefix)
+    /// What the name of an index begins with: it lives in the schema of its table.
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// A word that differs for every place: what one lock for all of it is
@@ -64,10 +68,11 @@ fn check(what: &str, word: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::database::dialect::POSTGRES;
 
     #[test]
     fn only_plain_words_get_into_a_statement() {
-        let names = |schema, prefix| TableNames::new(Dialect::Postgres, schema, prefix);
+        let names = |schema, prefix| TableNames::new(POSTGRES, schema, prefix);
         assert_eq!(names(Some("app"), "lh_").unwrap().table("names"), "app.lh_names");
         assert_eq!(names(None, "leasehold_").unwrap().table("names"), "leasehold_names");
         for bad in ["", "Lh", "1a", "a-b", "a;b", "a\"b", "a b", "é", &"a".repeat(41)] {

@@ -12,26 +12,14 @@ use crate::claim::{Mode, Predecessor, Renewal, Ticket};
 use crate::engine::inspect::Last;
 use crate::engine::state::{Answer, Verb};
 use crate::engine::{Evicted, Eviction, Listing, Page as Part, Selector, Status};
-use crate::engines::database::dialect::Dialect;
-use crate::engines::database::drivers::Row;
+use crate::engines::database::drivers::ReplyRow;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
 /// 1 namespace, 2 first name, 3 the name before, 4 how many: the columns of a
 /// page, then the name and who held it last.
 pub(super) fn listing(names: &TableNames) -> SqlText {
-    let sessions = match names.dialect {
-        Dialect::Postgres => {
-            "(SELECT json_object_agg(s.id, json_build_array(s.expires, s.client))::text \
-             FROM json_array_elements_text(n.sessions::json) j \
-             JOIN {sessions} s ON s.id = j::bigint)"
-        }
-        Dialect::Mysql => {
-            "(SELECT JSON_OBJECTAGG(s.id, JSON_ARRAY(s.expires, s.client)) \
-             FROM JSON_TABLE(n.sessions, '$[*]' COLUMNS (id BIGINT PATH '$')) j \
-             STRAIGHT_JOIN {sessions} s FORCE INDEX (PRIMARY) ON s.id = j.id)"
-        }
-    };
+    let sessions = names.family.keepers();
     let sql = format!(
         "SELECT {{then}}, 0::bigint, NULL::bigint, n.version, n.fence, n.updated, n.state, \
          {sessions}, n.name, n.owner FROM {{names}} n \
@@ -101,7 +89,7 @@ impl Inner {
         from: &str,
         after: &str,
         count: usize,
-    ) -> Result<(Vec<Row>, crate::clock::Moment)> {
+    ) -> Result<(Vec<ReplyRow>, crate::clock::Moment)> {
         let values = vec![
             space.as_str().into(),
             self.word(from),
@@ -113,16 +101,16 @@ impl Inner {
     }
 
     /// A name from its column.
-    pub(super) fn name_of(&self, row: &Row, at: usize) -> Result<Arc<str>> {
-        match self.pool.dialect() {
-            Dialect::Postgres => Ok(row.text(at)?.into()),
-            Dialect::Mysql => Ok(String::from_utf8_lossy(row.bytes(at)?).as_ref().into()),
+    pub(super) fn name_of(&self, row: &ReplyRow, at: usize) -> Result<Arc<str>> {
+        if self.pool.family().names_are_bytes() {
+            return Ok(String::from_utf8_lossy(row.bytes(at)?).as_ref().into());
         }
+        Ok(row.text(at)?.into())
     }
 }
 
 /// A name as it is now: what has expired is not shown as held.
-fn status(name: &Name, row: &Row, sent_at: crate::clock::Moment) -> Result<Status> {
+fn status(name: &Name, row: &ReplyRow, sent_at: crate::clock::Moment) -> Result<Status> {
     let mut page = NameRow::from_row(name, row, 0, sent_at)?;
     page.step(Verb::Tick);
     let mut status = page.state.status(name.clone(), page.now);

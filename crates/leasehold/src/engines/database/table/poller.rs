@@ -10,9 +10,8 @@ use super::Inner;
 use super::news::{CHANGED, TicketNews};
 use super::session::channel;
 use crate::clock::{Clock, Moment};
-use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::Notice;
-use crate::engines::database::pool::{Listener, Pool};
+use crate::engines::database::pool::{ChannelListener, Pool};
 use crate::error::{Error, Result};
 use crate::url::Options;
 
@@ -43,7 +42,7 @@ pub(super) struct Wakes {
 
 impl Wakes {
     pub(super) fn from_options(options: &Options, pool: &Pool) -> Result<Self> {
-        let able = pool.dialect() == Dialect::Postgres && !pool.behind_pooler();
+        let able = pool.family().tells() && !pool.behind_pooler();
         let push = match options.get("wake")? {
             None => able,
             Some("push") if able => true,
@@ -81,7 +80,7 @@ pub(super) struct Poller {
     engine: Weak<Inner>,
     clock: Clock,
     stir: Arc<Notify>,
-    notices: Option<Listener>,
+    notices: Option<ChannelListener>,
     /// The last moment at which somebody had reason to listen.
     needed_at: Moment,
     pace: Duration,

@@ -8,7 +8,7 @@ use crate::claim::LeaseId;
 use crate::clock::Moment;
 use crate::engine::Target;
 use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
-use crate::engines::database::drivers::{Reply, Row, Step, Value};
+use crate::engines::database::drivers::{Reply, ReplyRow, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
@@ -70,7 +70,12 @@ impl NameRow {
     }
 
     /// From the columns of a row, the first of which is `at`.
-    pub(super) fn from_row(name: &Name, row: &Row, at: usize, sent_at: Moment) -> Result<Self> {
+    pub(super) fn from_row(
+        name: &Name,
+        row: &ReplyRow,
+        at: usize,
+        sent_at: Moment,
+    ) -> Result<Self> {
         let (clock, floor) = (row.int(at)?, row.int(at + 1)?);
         let own = row.maybe_int(at + 2)?.map(moment);
         let version = row.maybe_int(at + 3)?;

@@ -2,7 +2,7 @@
 
 use super::names::TableNames;
 use super::text::{SqlText, fill};
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::table::TableDraft;
 use crate::engines::database::pool::Pool;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -116,64 +116,23 @@ const INDEXES: [(&str, &str); 8] = [
 
 /// All that has to be run, by whoever may.
 pub(crate) fn text(names: &TableNames) -> String {
-    let mut all = String::new();
-    for (word, table) in TABLES {
-        all.push_str(&create(names, table, word));
-        all.push_str(";\n");
-        if names.dialect == Dialect::Postgres {
-            for (of, column) in INDEXES.iter().filter(|(of, _)| *of == word) {
-                let name = names.index(&format!("{of}_{column}"));
-                let table = names.table(of);
-                all.push_str(&format!(
-                    "CREATE INDEX IF NOT EXISTS {name} ON {table} ({column}) WHERE {column} IS NOT NULL;\n"
-                ));
-            }
-        }
-    }
-    all.push_str(&fill(names, first_rows(names.dialect)));
-    all
+    let tables = TABLES.iter().map(|(word, table)| create(names, word, table));
+    let first = names.family.insert_new("INSERT INTO {meta} VALUES ('version', 1), ('swept', 0)");
+    tables.collect::<String>() + &fill(names, &first) + ";\n"
 }
 
-const fn first_rows(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Postgres => {
-            "INSERT INTO {meta} VALUES ('version', 1), ('swept', 0) ON CONFLICT DO NOTHING;\n"
-        }
-        Dialect::Mysql => "INSERT IGNORE INTO {meta} VALUES ('version', 1), ('swept', 0);\n",
-    }
-}
-
-fn create(names: &TableNames, table: &str, word: &str) -> String {
-    let filled = fill(names, table);
-    let kinds: [(&str, &str); 6] = match names.dialect {
-        Dialect::Postgres => [
-            (" WORD", " TEXT COLLATE \"C\""),
-            (" KEY NOT", " TEXT COLLATE \"C\" NOT"),
-            (" LABEL", " TEXT"),
-            (" REMARK", " TEXT"),
-            (" LONG", " TEXT"),
-            (" BLOB", " BYTEA"),
-        ],
-        // Names in bytes: every collation but the newest pads with blanks.
-        Dialect::Mysql => [
-            (" WORD", " VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin"),
-            (" KEY NOT", " VARBINARY(255) NOT"),
-            (" LABEL", " VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"),
-            (" REMARK", " VARCHAR(1024) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"),
-            (" LONG", " LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"),
-            (" BLOB", " LONGBLOB"),
-        ],
-    };
-    let sql = kinds.iter().fold(filled, |sql, (ours, theirs)| sql.replace(ours, theirs));
-    if names.dialect == Dialect::Postgres {
-        return sql;
-    }
-    let body = sql.trim_end_matches(')').trim_end();
-    let mut sql = body.to_owned();
-    for (_, column) in INDEXES.iter().filter(|(of, _)| *of == word) {
-        sql.push_str(&format!("\n    , INDEX {} ({column})", names.index(column)));
-    }
-    sql + "\n) ENGINE = InnoDB"
+fn create(names: &TableNames, word: &str, table: &str) -> String {
+    let kinds = names.family.kinds();
+    let create =
+        kinds.iter().fold(fill(names, table), |sql, (ours, theirs)| sql.replace(ours, theirs));
+    let indexed = INDEXES.iter().filter(|(of, _)| *of == word).map(|(_, column)| *column);
+    names.family.table(&TableDraft {
+        create,
+        word,
+        name: names.table(word),
+        indexed: indexed.collect(),
+        prefix: names.prefix(),
+    })
 }
 
 /// Makes the tables unless they are there; refuses those of a newer release.
@@ -196,15 +155,7 @@ fn too_new(found: i64, names: &TableNames) -> Error {
 /// The layout that is there; looks first, because a role that may only use the
 /// tables may not create any.
 async fn version(pool: &Pool, names: &TableNames) -> Result<Option<i64>> {
-    let there = match names.dialect {
-        Dialect::Postgres => "SELECT (to_regclass($1::text) IS NOT NULL)::int::bigint",
-        Dialect::Mysql => {
-            "SELECT COUNT(*) FROM information_schema.tables \
-             WHERE CONCAT(table_schema, '.', table_name) = IF(LOCATE('.', $1), $1, \
-             CONCAT(DATABASE(), '.', $1))"
-        }
-    };
-    let there = SqlText::new(names, there);
+    let there = SqlText::new(names, names.family.counts_table());
     let reply = pool.run(&there.sql, there.values(vec![names.table("meta").into()])).await?;
     if reply.rows.first().map_or(Ok(0), |row| row.int(0))? == 0 {
         return Ok(None);
@@ -216,25 +167,8 @@ async fn version(pool: &Pool, names: &TableNames) -> Result<Option<i64>> {
 
 /// Many clients may come first at the same time.
 async fn make(pool: &Pool, names: &TableNames) -> Result<()> {
-    match names.dialect {
-        Dialect::Postgres => pool.batch(&in_turn(names)).await,
-        // Its statements about tables queue by themselves, one at a time.
-        Dialect::Mysql => {
-            let text = text(names);
-            for statement in text.split(";\n").filter(|it| !it.trim().is_empty()) {
-                pool.batch(statement).await?;
-            }
-            Ok(())
-        }
+    for statements in names.family.making(&names.word(), &text(names)) {
+        pool.batch(&statements).await?;
     }
-}
-
-/// `IF NOT EXISTS` alone does not stop two who create at the same time.
-fn in_turn(names: &TableNames) -> String {
-    let word = names.word();
-    format!(
-        "BEGIN; SET LOCAL client_min_messages = warning; \
-         SELECT pg_advisory_xact_lock(hashtextextended('leasehold {word}', 0));\n{}COMMIT;",
-        text(names)
-    )
+    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use super::names::TableNames;
 use super::text::SqlText;
-use crate::engines::database::dialect::Dialect;
 
 /// All of them; made once.
 #[derive(Debug)]
@@ -45,19 +44,16 @@ pub(super) struct LeaseSql {
 impl LeaseSql {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |template: &str| SqlText::new(names, template);
-        let postgres = names.dialect == Dialect::Postgres;
-        let pick = |pg: &str, my: &str| text(if postgres { pg } else { my });
+        let family = names.family;
+        let enter = family.telling(&family.insert_new(ENTER));
+        let lose = family.upsert(LOSE, "client, lease", &["why"]);
         Self {
-            load: pick(LOAD_POSTGRES, LOAD_MYSQL),
-            take: pick(TAKE_POSTGRES, TAKE_MYSQL),
-            take_new: pick(&unless_found(TAKE_POSTGRES), &unless_found(TAKE_MYSQL)),
+            load: text(&family.load()),
+            take: text(family.take()),
+            take_new: text(&unless_found(family.take())),
             free: text(FREE),
-            swap: text(&if postgres { telling(SWAP) } else { SWAP.to_owned() }),
-            enter: if postgres {
-                text(&telling(&format!("{ENTER} ON CONFLICT DO NOTHING")))
-            } else {
-                text(&ENTER.replacen("INSERT", "INSERT IGNORE", 1))
-            },
+            swap: text(&family.telling(SWAP)),
+            enter: text(&enter),
             begin: text(BEGIN),
             extend: text(EXTEND),
             dead: text(&dead()),
@@ -65,80 +61,11 @@ impl LeaseSql {
             end: text("UPDATE {sessions} SET expires = {now} WHERE id = $1 AND expires > {now}"),
             losses: text("SELECT lease, why FROM {losses} WHERE client = $1"),
             heard: text("DELETE FROM {losses} WHERE client = $1 AND lease = $2"),
-            lose: text(&lose(postgres)),
-            clock: pick(
-                "SELECT {now} FROM json_array_elements_text('[1]') j",
-                "SELECT {now} FROM JSON_TABLE('[1]', '$[*]' COLUMNS (id BIGINT PATH '$')) j",
-            ),
+            lose: text(&lose),
+            clock: text(family.clock_of_new_servers()),
         }
     }
 }
-
-/// The clock, the floor, our session's end, the row, and who keeps it alive.
-const LOAD_POSTGRES: &str = "\
-SELECT {then}, coalesce(f.floor, 0), \
- (SELECT s.expires FROM {sessions} s WHERE s.id = $3), \
- n.version, n.fence, n.updated, n.state, \
- (SELECT json_object_agg(s.id, json_build_array(s.expires, s.client))::text \
-  FROM json_array_elements_text(n.sessions::json) j JOIN {sessions} s ON s.id = j::bigint) \
-FROM (SELECT 1 AS one) k \
-LEFT JOIN {namespaces} f ON f.namespace = $1 \
-LEFT JOIN {names} n ON n.namespace = $1 AND n.name = $2";
-
-const LOAD_MYSQL: &str = "\
-SELECT {then}, COALESCE(f.floor, 0), \
- (SELECT s.expires FROM {sessions} s WHERE s.id = $3), \
- n.version, n.fence, n.updated, n.state, \
- (SELECT JSON_OBJECTAGG(s.id, JSON_ARRAY(s.expires, s.client)) \
-  FROM JSON_TABLE(n.sessions, '$[*]' COLUMNS (id BIGINT PATH '$')) j \
-  STRAIGHT_JOIN {sessions} s FORCE INDEX (PRIMARY) ON s.id = j.id) \
-FROM (SELECT 1 AS one) k \
-LEFT JOIN {namespaces} f ON f.namespace = $1 \
-LEFT JOIN {names} n ON n.namespace = $1 AND n.name = $2";
-
-/// Takes a free name. A new row's fence is drawn before the row is won, which
-/// is safe because rows linger for much longer than a statement can take; that
-/// of a row that is there is raised under its lock.
-///
-/// The session must live. A statement that was on its way for too long does
-/// nothing: its client has given the ticket back since.
-const TAKE_POSTGRES: &str = "\
-INSERT INTO {names} AS n (namespace, name, version, fence, lease, watch, sessions, owner, \
- description, created, updated, state) \
-SELECT $1::text, $2::text, {now}, \
- greatest({now}, (SELECT f.floor + 1 FROM {namespaces} f WHERE f.namespace = $1)), \
- $3::text, s.id, $5::text, $6::text, $7::text, {now}, {now}, $8::text \
-FROM {sessions} s WHERE s.id = $4 AND s.expires > {now} AND $9::bigint > {now} \
-ON CONFLICT (namespace, name) DO UPDATE SET \
- version = n.version + 1, fence = greatest(n.fence + 1, excluded.fence), lease = excluded.lease, \
- watch = excluded.watch, sessions = excluded.sessions, owner = excluded.owner, \
- description = excluded.description, updated = excluded.updated, forget_at = NULL, \
- state = excluded.state \
-WHERE n.state IS NULL \
-RETURNING fence";
-
-/// As above. MySQL assigns from left to right, so `state` comes last; the fence
-/// comes back as the number of the last insert, and is 0 for whoever was late.
-const TAKE_MYSQL: &str = "\
-INSERT INTO {names} (namespace, name, version, fence, lease, watch, sessions, owner, \
- description, created, updated, state) \
-SELECT $1, $2, {now}, LAST_INSERT_ID(GREATEST({now}, \
- COALESCE((SELECT f.floor + 1 FROM {namespaces} f WHERE f.namespace = $1), 0))), \
- $3, s.id, $5, $6, $7, {now}, {now}, $8 \
-FROM {sessions} s WHERE s.id = $4 AND s.expires > {now} AND $9 > {now} \
-ON DUPLICATE KEY UPDATE \
- version = {names}.version + IF({names}.state IS NULL, 1, 0), \
- fence = IF({names}.state IS NULL, \
-  LAST_INSERT_ID(GREATEST({names}.fence + 1, VALUES(fence))), \
-  {names}.fence + LAST_INSERT_ID(0)), \
- lease = IF({names}.state IS NULL, VALUES(lease), {names}.lease), \
- watch = IF({names}.state IS NULL, VALUES(watch), {names}.watch), \
- sessions = IF({names}.state IS NULL, VALUES(sessions), {names}.sessions), \
- owner = IF({names}.state IS NULL, VALUES(owner), {names}.owner), \
- description = IF({names}.state IS NULL, VALUES(description), {names}.description), \
- updated = IF({names}.state IS NULL, VALUES(updated), {names}.updated), \
- forget_at = IF({names}.state IS NULL, NULL, {names}.forget_at), \
- state = IF({names}.state IS NULL, VALUES(state), {names}.state)";
 
 /// A record that has come to stand after this looked is found by whoever reads it
 /// next, under the lease.
@@ -197,22 +124,5 @@ fn dead() -> String {
     )
 }
 
-/// A change that tells others in the same breath: they hear of it when it
-/// stands, and not otherwise. Answers with one row if it was made.
-fn telling(change: &str) -> String {
-    format!(
-        "WITH made AS ({change} RETURNING 1) SELECT (SELECT count(pg_notify(t->>0, t->>1)) \
-         FROM json_array_elements($14::text::json) t) FROM made"
-    )
-}
-
-fn lose(postgres: bool) -> String {
-    let insert = "INSERT INTO {losses} (client, lease, at, why) \
-         VALUES ($1::bigint, $2::text, {now}, $3::text)";
-    let again = if postgres {
-        "ON CONFLICT (client, lease) DO UPDATE SET why = excluded.why"
-    } else {
-        "ON DUPLICATE KEY UPDATE why = VALUES(why)"
-    };
-    format!("{insert} {again}")
-}
+const LOSE: &str = "\
+INSERT INTO {losses} (client, lease, at, why) VALUES ($1::bigint, $2::text, {now}, $3::text)";

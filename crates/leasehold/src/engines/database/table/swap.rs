@@ -21,7 +21,6 @@ use crate::claim::LeaseId;
 use crate::clock::{Clock, Moment};
 use crate::engine::state::{FollowUp, SessionId};
 use crate::engine::{Event, Loss};
-use crate::engines::database::dialect::Dialect;
 use crate::engines::database::drivers::{Reply, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
@@ -57,10 +56,7 @@ impl Inner {
 
     /// A name, or a part of one, as its column has it.
     pub(super) fn word(&self, text: &str) -> Value {
-        match self.pool.dialect() {
-            Dialect::Postgres => text.into(),
-            Dialect::Mysql => text.as_bytes().into(),
-        }
+        if self.pool.family().names_are_bytes() { text.as_bytes().into() } else { text.into() }
     }
 
     /// Reads, acts, swaps; again if someone else was faster. `session` is one
@@ -103,7 +99,7 @@ impl Inner {
     pub(super) async fn write(&self, page: &mut NameRow, session: SessionId) -> Result<bool> {
         let [_, name] = self.key(&page.name);
         let mut values = page.values(name, session)?;
-        if self.pool.dialect() == Dialect::Postgres {
+        if self.pool.family().tells() {
             values.push(self.messages(page)?.into());
         }
         let text = if page.is_new() { &self.statements.enter } else { &self.statements.swap };

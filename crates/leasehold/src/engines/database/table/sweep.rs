@@ -9,8 +9,7 @@ use super::names::TableNames;
 use super::row::{NameRow, span};
 use super::text::SqlText;
 use crate::engine::state::Verb;
-use crate::engines::database::dialect::Dialect;
-use crate::engines::database::drivers::{Row, Value};
+use crate::engines::database::drivers::{ReplyRow, Value};
 use crate::error::Result;
 
 /// How long it rests between two sweeps of all clients together.
@@ -58,16 +57,6 @@ pub(super) struct SweepSql {
 impl SweepSql {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |template: &str| SqlText::new(names, template);
-        let again = match names.dialect {
-            Dialect::Postgres => {
-                "AS d (namespace, floor, version, cut) VALUES ($1, $2::bigint, 0, 0) ON CONFLICT \
-                 (namespace) DO UPDATE SET floor = greatest(d.floor, excluded.floor)"
-            }
-            Dialect::Mysql => {
-                "(namespace, floor, version, cut) VALUES ($1, $2, 0, 0) ON DUPLICATE KEY UPDATE \
-                 floor = GREATEST(floor, VALUES(floor))"
-            }
-        };
         Self {
             turn: text(
                 "UPDATE {meta} SET value = {now} WHERE word = 'swept' \
@@ -77,7 +66,7 @@ impl SweepSql {
                 "SELECT namespace, fence FROM {names} \
                  WHERE forget_at <= {then} ORDER BY forget_at LIMIT $1",
             ),
-            floor: text(&format!("INSERT INTO {{namespaces}} {again}")),
+            floor: text(names.family.raise_floor()),
             forget: text(
                 "DELETE FROM {names} WHERE namespace = $1 AND fence <= $2::bigint \
                  AND forget_at <= {then}",
@@ -178,7 +167,7 @@ impl Inner {
         Ok(rows.len())
     }
 
-    async fn some(&self, find: &SqlText) -> Result<Vec<Row>> {
+    async fn some(&self, find: &SqlText) -> Result<Vec<ReplyRow>> {
         Ok(self.run(find, vec![count(BROOM)]).await?.rows)
     }
 }
@@ -188,7 +177,7 @@ pub(super) fn count(many: usize) -> Value {
 }
 
 /// The largest number in a column, for each namespace in the first.
-fn largest(rows: &[Row], at: usize) -> Result<HashMap<String, i64>> {
+fn largest(rows: &[ReplyRow], at: usize) -> Result<HashMap<String, i64>> {
     let mut found: HashMap<String, i64> = HashMap::new();
     for row in rows {
         let most = found.entry(row.text(0)?.to_owned()).or_default();

@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use super::super::server::Server;
+use super::super::server::{DatabaseServer, suited};
 use super::*;
 use crate::claim::{Owner, Predecessor, Stance, Store, Wants};
-use crate::engines::database::drivers::Settings;
+use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::Value;
 use crate::engines::database::pool::Pool;
 use crate::error::ErrorKind;
@@ -17,7 +17,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 async fn pool(url: &str) -> Pool {
     let url = Url::parse(url).unwrap();
-    Pool::open(&Settings::from_url(&url).unwrap(), Clock::System).await.unwrap()
+    Pool::open(&DatabaseSettings::from_url(&url).unwrap(), Clock::System).await.unwrap()
 }
 
 async fn table(url: &str) -> Table {
@@ -66,10 +66,10 @@ async fn explained(table: &Table, text: &SqlText, values: Vec<Value>) -> String 
 
 #[tokio::test]
 async fn names_are_found_by_their_key_alone() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         let pool = &table.0.pool;
-        if pool.dialect() == Dialect::Postgres {
+        if suited(pool, true, false) {
             // A small table is quicker to read than its index: that is no test.
             pool.batch("ALTER DATABASE postgres SET enable_seqscan = off").await.unwrap();
         }
@@ -92,14 +92,11 @@ async fn names_are_found_by_their_key_alone() {
         ];
         for (text, values) in cases {
             let plan = explained(&table, text, values).await;
-            let by_key = match table.0.pool.dialect() {
-                Dialect::Postgres => {
-                    plan.contains("leasehold_names_pkey") && !plan.contains("Seq Scan on leasehold")
-                }
-                Dialect::Mysql => {
-                    plan.contains("PRIMARY") && !plan.contains("\"ALL\", \"PRIMARY\"")
-                }
-            };
+            let by_key = suited(
+                &table.0.pool,
+                plan.contains("leasehold_names_pkey") && !plan.contains("Seq Scan on leasehold"),
+                plan.contains("PRIMARY") && !plan.contains("\"ALL\", \"PRIMARY\""),
+            );
             assert!(by_key, "{}: {plan}", text.sql);
         }
     }
@@ -108,7 +105,7 @@ async fn names_are_found_by_their_key_alone() {
 /// A scan would lock every row it reads.
 #[tokio::test]
 async fn two_names_in_a_table_of_two_never_block_each_other() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         round(&table, "a").await;
         round(&table, "b").await;
@@ -158,7 +155,7 @@ async fn until_slow_waits(pool: &Pool) {
 async fn a_fence_that_was_drawn_long_ago_is_not_given_to_a_later_grant() {
     const TAKE: &str = "INSERT INTO naive VALUES ('n', nextval('numbers'), $1) \
          ON CONFLICT DO NOTHING RETURNING fence";
-    let server = Server::postgres();
+    let server = DatabaseServer::postgres();
     let url = format!("{}?timeout=20s", server.url());
     let (table, slow) = (self::table(&url).await, self::table(&url).await);
     let pool = &table.0.pool;
@@ -185,7 +182,7 @@ async fn a_fence_that_was_drawn_long_ago_is_not_given_to_a_later_grant() {
 
 #[tokio::test]
 async fn a_forgotten_name_leaves_its_fence_to_the_namespace() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         let pool = &table.0.pool;
         let held = claim("held", "holder");
@@ -209,7 +206,7 @@ async fn a_forgotten_name_leaves_its_fence_to_the_namespace() {
 #[tokio::test]
 async fn a_sweep_takes_thousands_of_what_was_used_once() {
     const MANY: usize = 3000;
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = self::table(&server.url()).await;
         let pool = &table.0.pool;
         let rows =
@@ -235,7 +232,7 @@ async fn a_sweep_takes_thousands_of_what_was_used_once() {
 
 #[tokio::test]
 async fn a_sweep_ends_what_the_dead_left_and_nothing_else() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let (table, dead) = (self::table(&server.url()).await, self::table(&server.url()).await);
         let pool = &table.0.pool;
         let held = claim("held", "living");
@@ -258,7 +255,7 @@ async fn a_sweep_ends_what_the_dead_left_and_nothing_else() {
 /// A request with a key that is done writes nothing at all.
 #[tokio::test]
 async fn a_record_that_will_do_is_told_without_a_write() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = self::table(&server.url()).await;
         let pool = &table.0.pool;
         let ask = |text: &str| {
@@ -286,7 +283,7 @@ async fn a_record_that_will_do_is_told_without_a_write() {
 
 #[tokio::test]
 async fn many_who_come_first_make_the_tables_once() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let url = server.url();
         let tasks: Vec<_> = (0..8)
             .map(|_| {
@@ -302,7 +299,7 @@ async fn many_who_come_first_make_the_tables_once() {
 
 #[tokio::test]
 async fn tables_of_a_newer_release_are_refused_with_advice() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let url = server.url();
         let pool = table(&url).await.0.pool.clone();
         pool.batch("UPDATE leasehold_meta SET value = 99 WHERE word = 'version'").await.unwrap();
@@ -315,7 +312,7 @@ async fn tables_of_a_newer_release_are_refused_with_advice() {
 
 #[tokio::test]
 async fn a_statement_that_is_late_takes_nothing() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         let late = |until: Moment| table.0.clock_offset.note(until, Clock::System.now());
         late(Moment::from_nanos(0));
@@ -330,7 +327,7 @@ async fn a_statement_that_is_late_takes_nothing() {
 /// those who look first.
 #[tokio::test]
 async fn the_database_adds_to_plain_numbers_and_to_nothing_else() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         let number = name("number");
         table.0.enter_space(number.namespace()).await.unwrap();
@@ -352,11 +349,11 @@ async fn the_database_adds_to_plain_numbers_and_to_nothing_else() {
 
 /// Ends the sessions of a client by the database's clock, or gives them an hour.
 async fn set_end(table: &Table, far: bool) {
-    let now = if table.0.pool.dialect() == Dialect::Postgres {
-        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-    } else {
-        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
-    };
+    let now = suited(
+        &table.0.pool,
+        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
+        "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
+    );
     let sign = if far { "+" } else { "-" };
     let sql = format!(
         "UPDATE leasehold_sessions SET expires = {now} {sign} 3600000000 WHERE client = {}",
@@ -373,7 +370,7 @@ async fn renewed(table: &Table, claim: &Claim) -> Renewal {
 /// An extension changes no name, so nothing but the session tells of it.
 #[tokio::test]
 async fn a_session_that_was_extended_after_the_look_loses_nothing() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let (one, two) = (table(&server.url()).await, table(&server.url()).await);
         granted(&one, claim("n", "holder")).await;
         set_end(&one, false).await;
@@ -391,7 +388,7 @@ async fn a_session_that_was_extended_after_the_look_loses_nothing() {
 /// However it came to it: the session lives, and the name is another's.
 #[tokio::test]
 async fn a_holder_whose_name_was_given_away_hears_of_it() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let (one, two) = (table(&server.url()).await, table(&server.url()).await);
         let first = claim("n", "first");
         granted(&one, first.clone()).await;
@@ -407,7 +404,7 @@ async fn a_holder_whose_name_was_given_away_hears_of_it() {
 /// The word that an earlier attempt has lost comes after the next one has won.
 #[tokio::test]
 async fn a_late_word_of_an_earlier_attempt_takes_nothing_away() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         let claim = claim("n", "holder");
         let earlier = granted(&table, claim.clone()).await;
@@ -425,7 +422,7 @@ async fn a_late_word_of_an_earlier_attempt_takes_nothing_away() {
 
 #[tokio::test]
 async fn a_place_says_which_grants_came_before_it() {
-    for server in Server::each() {
+    for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         let fence = granted(&table, claim("n", "holder")).await;
         let mut queued = claim("n", "waiter");

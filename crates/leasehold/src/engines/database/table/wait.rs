@@ -10,7 +10,7 @@ use super::text::SqlText;
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb, step};
-use crate::engines::database::drivers::Row;
+use crate::engines::database::drivers::ReplyRow;
 use crate::engines::kit::waiters::{self, QueueOutlook, TicketStatus};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -120,7 +120,7 @@ impl Inner {
         // The last one fills the places that are left.
         let filled = (0..*size).filter_map(|at| names.get(at).or(names.last()));
         let reply = self.run(text, filled.flat_map(|name| self.key(name)).collect()).await?;
-        let read = |row: &Row| {
+        let read = |row: &ReplyRow| {
             let lease = row.maybe_text(3)?.map(Into::into);
             Ok((self.full_name(row, 0)?, NameVersion { version: row.int(2)?, lease }))
         };
@@ -128,7 +128,7 @@ impl Inner {
     }
 
     /// A name from the column of its namespace and the next.
-    pub(super) fn full_name(&self, row: &Row, at: usize) -> Result<Name> {
+    pub(super) fn full_name(&self, row: &ReplyRow, at: usize) -> Result<Name> {
         Name::new(&Namespace::new(row.text(at)?)?, self.name_of(row, at + 1)?)
     }
 

@@ -1,4 +1,4 @@
-//! What this client knows of its own leases: fences, and how often it has looked.
+//! What this client knows of its own leases: fences, and how soon it looks again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,14 +6,19 @@ use std::time::Duration;
 
 use crate::claim::LeaseId;
 use crate::clock::{Moment, wall_micros};
+use crate::engines::kit::backoff::Backoff;
 use crate::name::Name;
 
 /// The leases and waits of one client.
-#[derive(Debug, Default)]
-pub(super) struct UniqueLeases(Mutex<LeaseMap>);
+#[derive(Debug)]
+pub(super) struct UniqueLeases {
+    map: Mutex<UniqueLeaseMap>,
+    /// The pauses of each.
+    backoff: Backoff,
+}
 
 #[derive(Debug, Default)]
-struct LeaseMap {
+struct UniqueLeaseMap {
     leases: HashMap<LeaseId, RowLease>,
     last: u64,
 }
@@ -26,7 +31,7 @@ pub(super) struct RowLease {
     pub(super) standing: RowStanding,
     /// Until when its row is certainly kept, by what was confirmed.
     until: Moment,
-    looks: u32,
+    backoff: Backoff,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +44,18 @@ pub(super) enum RowStanding {
 }
 
 impl UniqueLeases {
+    pub(super) fn new(backoff: Backoff) -> Self {
+        Self { map: Mutex::default(), backoff }
+    }
+
     /// The lease of this id.
     pub(super) fn ask(&self, id: LeaseId, name: &Name) -> RowLease {
         let mut state = self.state();
         if let Some(known) = state.leases.get(&id) {
             return known.clone();
         }
-        let (name, until) = (name.clone(), Moment::default());
-        let lease = RowLease { name, fence: 0, standing: RowStanding::Asked, until, looks: 0 };
+        let (name, until, backoff) = (name.clone(), Moment::default(), self.backoff.clone());
+        let lease = RowLease { name, fence: 0, standing: RowStanding::Asked, until, backoff };
         state.leases.insert(id, lease.clone());
         lease
     }
@@ -85,12 +94,11 @@ impl UniqueLeases {
         self.state().leases.get(&id).cloned()
     }
 
-    /// One more look in vain; how many there were before.
-    pub(super) fn in_vain(&self, id: LeaseId) -> u32 {
+    /// One more look in vain; how long to wait for the next.
+    pub(super) fn in_vain(&self, id: LeaseId) -> Duration {
         let mut state = self.state();
-        let Some(lease) = state.leases.get_mut(&id) else { return 0 };
-        lease.looks += 1;
-        lease.looks - 1
+        let Some(lease) = state.leases.get_mut(&id) else { return self.backoff.clone().next() };
+        lease.backoff.next()
     }
 
     pub(super) fn forget(&self, id: LeaseId) {
@@ -106,7 +114,7 @@ impl UniqueLeases {
         held.find(|(_, lease)| fits(lease)).map(|(id, lease)| (*id, lease.fence))
     }
 
-    fn state(&self) -> MutexGuard<'_, LeaseMap> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, UniqueLeaseMap> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

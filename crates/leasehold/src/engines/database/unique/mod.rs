@@ -20,7 +20,7 @@ use self::leases::UniqueLeases;
 use self::options::UserTable;
 use self::sql::UniqueSql;
 use self::survey::ColumnSurvey;
-use super::{checkup, plans};
+use super::{by_name, checkup, plans};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Reach, Survives};
@@ -36,12 +36,12 @@ use crate::url::Url;
 /// Opens the strategy on a server that is reached.
 pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
     let form = UserTable::from_options(&url.options)?;
-    let texts = UniqueSql::new(&form, pool.dialect())?;
+    let texts = UniqueSql::new(&form, pool.family())?;
     let survey =
         ColumnSurvey::of(&form, &pool).await.map_err(|it| it.with("table", &form.table))?;
     let profile = profile(&pool, &form, &survey);
     let owner_max = survey.owner_max(&form);
-    let leases = UniqueLeases::default();
+    let leases = UniqueLeases::new(form.backoff());
     let inner = Arc::new(Inner { pool, clock, form, texts, survey, leases, owner_max });
     let sweeper = inner.form.expires.is_some().then(|| {
         let sweeping = sweep::run(Arc::downgrade(&inner), inner.clock.clone());
@@ -52,7 +52,7 @@ pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn 
 
 /// What the rows promise: they outlive a restart, have no fence and no queue.
 fn profile(pool: &Pool, form: &UserTable, survey: &ColumnSurvey) -> Profile {
-    let mut profile = Profile::new(pool.dialect().word(), pool.endpoint());
+    let mut profile = Profile::new(pool.family().word(), pool.endpoint());
     profile.reach = Reach::Network;
     profile.survives = Survives::Restart;
     profile.cost = Cost::ONE_TRIP;
@@ -130,12 +130,7 @@ impl Engine for Unique {
 
     fn inspect(&self, selector: Selector, _: Page) -> BoxFuture<Result<Listing>> {
         let inner = Arc::clone(&self.inner);
-        Box::pin(async move {
-            let Selector::Name(name) = selector else {
-                return Err(Error::new(ErrorKind::Unsupported, "there is no index; ask by name"));
-            };
-            Ok(Listing::new(vec![inner.status(name).await?], false))
-        })
+        by_name::inspect(selector, |name| async move { inner.status(name).await })
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::engines::kit::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::url::Options;
 
@@ -20,8 +21,8 @@ pub(super) struct UserTable {
     pub(super) expires: Option<String>,
     /// Holds the label of the holder, for people.
     pub(super) owner: Option<String>,
-    pub(super) poll: Duration,
-    pub(super) poll_max: Duration,
+    poll: Duration,
+    poll_max: Duration,
 }
 
 impl UserTable {
@@ -68,11 +69,10 @@ impl UserTable {
             .chain(optional.into_iter().filter_map(Option::as_deref))
     }
 
-    /// The pause after so many looks in vain, shorter by up to a half: waiters
-    /// that began together must not go on together.
-    pub(super) fn pause(&self, looks: u32) -> Duration {
-        let pause = self.poll.saturating_mul(1 << looks.min(20)).min(self.poll_max);
-        pause.mul_f64(1.0 - fastrand::f64() / 2.0)
+    /// The pauses between looks in vain: waiters that began together must not go
+    /// on together.
+    pub(super) const fn backoff(&self) -> Backoff {
+        Backoff::new(self.poll, self.poll_max)
     }
 }
 

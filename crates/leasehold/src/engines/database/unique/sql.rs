@@ -1,12 +1,12 @@
-//! The statements, in both dialects.
+//! The statements, for one table and one family.
 
 use std::sync::Arc;
 
 use super::options::UserTable;
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::dialect::Family;
+use crate::engines::database::dialect::unique::QuotedNames;
 use crate::engines::database::drivers::Value;
 use crate::error::Result;
-use crate::sql;
 
 /// Everything that is said to the server.
 #[derive(Debug)]
@@ -68,114 +68,46 @@ impl UniqueStatement {
 }
 
 impl UniqueSql {
-    pub(super) fn new(form: &UserTable, dialect: Dialect) -> Result<Self> {
-        let names = QuotedNames::new(form, dialect)?;
+    pub(super) fn new(form: &UserTable, family: &'static dyn Family) -> Result<Self> {
+        let texts = UniqueTexts { family, names: quoted(form, family)? };
         Ok(Self {
-            insert: names.insert(),
-            take: names.take(),
-            renew: names.renew(),
-            release: names.release(),
-            look: names.look(),
-            evict: names.evict(),
-            stale: names.stale(),
-            sweep: names.sweep(),
+            insert: texts.text(&family.insert_row(&texts.names)),
+            take: family.take_row(&texts.names).map(|take| texts.text(&take)),
+            renew: texts.renew(),
+            release: texts.release(),
+            look: texts.look(),
+            evict: texts.evict(),
+            stale: texts.stale(),
+            sweep: texts.sweep(),
         })
     }
 }
 
-/// The columns, quoted.
-struct QuotedNames {
-    dialect: Dialect,
-    table: String,
-    key: String,
-    token: Option<String>,
-    expires: Option<String>,
-    owner: Option<String>,
+fn quoted(form: &UserTable, family: &dyn Family) -> Result<QuotedNames> {
+    let sql = family.dialect();
+    let maybe = |name: &Option<String>| name.as_deref().map(|it| sql.column(it)).transpose();
+    Ok(QuotedNames {
+        table: sql.table(&form.table)?,
+        key: sql.column(&form.column)?,
+        token: maybe(&form.token)?,
+        expires: maybe(&form.expires)?,
+        owner: maybe(&form.owner)?,
+    })
 }
 
-impl QuotedNames {
-    fn new(form: &UserTable, dialect: Dialect) -> Result<Self> {
-        let quote = match dialect {
-            Dialect::Postgres => sql::Dialect::Postgres,
-            Dialect::Mysql => sql::Dialect::Mysql,
-        };
-        let maybe = |name: &Option<String>| name.as_deref().map(|it| quote.column(it)).transpose();
-        Ok(Self {
-            dialect,
-            table: quote.table(&form.table)?,
-            key: quote.column(&form.column)?,
-            token: maybe(&form.token)?,
-            expires: maybe(&form.expires)?,
-            owner: maybe(&form.owner)?,
-        })
-    }
+/// The statements in the making.
+struct UniqueTexts {
+    family: &'static dyn Family,
+    names: QuotedNames,
 }
 
-impl QuotedNames {
-    /// Ours and the columns that go with it, each with what goes into it.
-    fn filled(&self) -> Vec<(&str, String)> {
-        let token = self.token.iter().map(|it| (it.as_str(), ":token".to_owned()));
-        let expires = self.expires.iter().map(|it| (it.as_str(), self.end()));
-        let owner = self.owner.iter().map(|it| (it.as_str(), ":owner".to_owned()));
-        token.chain(expires).chain(owner).collect()
-    }
-
-    fn insert(&self) -> UniqueStatement {
-        let Self { table, key, .. } = self;
-        let (mut columns, mut values) = (key.clone(), ":name".to_owned());
-        for (column, value) in self.filled() {
-            columns = format!("{columns}, {column}");
-            values = format!("{values}, {value}");
-        }
-        self.text(&match self.dialect {
-            Dialect::Postgres => {
-                let conflict = self.conflict();
-                format!("INSERT INTO {table} ({columns}) VALUES ({values}) {conflict}")
-            }
-            Dialect::Mysql => format!("INSERT IGNORE INTO {table} ({columns}) VALUES ({values})"),
-        })
-    }
-
-    /// What an insert does about a row that is there: nothing, or take it if it
-    /// is ours or over. Ours may have been promised for longer.
-    fn conflict(&self) -> String {
-        let Self { table, key, .. } = self;
-        let Some(token) = &self.token else { return format!("ON CONFLICT ({key}) DO NOTHING") };
-        let set = self.filled().into_iter().map(|(column, _)| {
-            let new = format!("excluded.{column}");
-            format!("{column} = {}", self.no_less(column, &format!("{table}.{column}"), new))
-        });
-        let set = set.collect::<Vec<_>>().join(", ");
-        let over = self.expires.as_ref().map(|it| format!(" OR {table}.{it} <= {}", self.now()));
-        let over = over.unwrap_or_default();
-        format!(
-            "ON CONFLICT ({key}) DO UPDATE SET {set} \
-             WHERE {table}.{token} = excluded.{token}{over}"
-        )
-    }
-
-    /// MySQL has no condition on what an insert does about a row that is there.
-    fn take(&self) -> Option<UniqueStatement> {
-        let Self { table, key, .. } = self;
-        let token = self.token.as_ref().filter(|_| self.dialect == Dialect::Mysql)?;
-        let set = self
-            .filled()
-            .into_iter()
-            .map(|(column, value)| format!("{column} = {}", self.no_less(column, column, value)));
-        let set = set.collect::<Vec<_>>().join(", ");
-        let over = self.expires.as_ref().map(|it| format!(" OR {it} <= {}", self.now()));
-        let over = over.unwrap_or_default();
-        Some(self.text(&format!(
-            "UPDATE {table} SET {set} WHERE {key} = :name AND ({token} = :token{over})"
-        )))
-    }
-
+impl UniqueTexts {
     fn renew(&self) -> UniqueStatement {
-        let Self { table, .. } = self;
+        let QuotedNames { table, .. } = &self.names;
         let ours = self.ours();
-        self.text(&match &self.expires {
+        self.text(&match &self.names.expires {
             Some(expires) => {
-                let end = self.no_less(expires, expires, self.end());
+                let end = self.names.no_less(expires, expires, self.family.end());
                 format!("UPDATE {table} SET {expires} = {end} WHERE {ours}")
             }
             None => format!("SELECT 1 FROM {table} WHERE {ours}"),
@@ -183,19 +115,22 @@ impl QuotedNames {
     }
 
     fn release(&self) -> UniqueStatement {
-        self.text(&format!("DELETE FROM {} WHERE {}", self.table, self.ours()))
+        self.text(&format!("DELETE FROM {} WHERE {}", self.names.table, self.ours()))
     }
 
     fn look(&self) -> UniqueStatement {
-        let Self { table, key, .. } = self;
+        let QuotedNames { table, key, .. } = &self.names;
         let text = |column: &Option<String>| {
-            column.as_ref().map_or_else(|| "NULL".to_owned(), |it| self.as_text(it))
+            column.as_ref().map_or_else(|| "NULL".to_owned(), |it| self.family.as_text(it))
         };
-        let (left, live) = match &self.expires {
-            Some(it) => (self.left(it), format!(" AND ({it} IS NULL OR {it} > {})", self.now())),
+        let (left, live) = match &self.names.expires {
+            Some(it) => (
+                self.family.left(it),
+                format!(" AND ({it} IS NULL OR {it} > {})", self.family.time()),
+            ),
             None => ("NULL".to_owned(), String::new()),
         };
-        let (owner, token) = (text(&self.owner), text(&self.token));
+        let (owner, token) = (text(&self.names.owner), text(&self.names.token));
         self.text(&format!(
             "SELECT {owner}, {left}, {token} FROM {table} WHERE {key} = :name{live}"
         ))
@@ -203,68 +138,35 @@ impl QuotedNames {
 
     /// Of the lease that is looked at, not of one that came after it.
     fn evict(&self) -> UniqueStatement {
-        let Self { table, key, .. } = self;
-        let same = self.token.as_ref().map(|it| format!(" AND {it} = :token")).unwrap_or_default();
+        let QuotedNames { table, key, .. } = &self.names;
+        let same =
+            self.names.token.as_ref().map(|it| format!(" AND {it} = :token")).unwrap_or_default();
         self.text(&format!("DELETE FROM {table} WHERE {key} = :name{same}"))
     }
 
     fn stale(&self) -> Option<UniqueStatement> {
-        let (expires, key) = (self.expires.as_ref()?, self.as_text(&self.key));
-        let (table, now) = (&self.table, self.now());
+        let (expires, key) = (self.names.expires.as_ref()?, self.family.as_text(&self.names.key));
+        let (table, now) = (&self.names.table, self.family.time());
         Some(self.text(&format!("SELECT {key} FROM {table} WHERE {expires} <= {now} LIMIT 100")))
     }
 
     fn sweep(&self) -> Option<UniqueStatement> {
-        let (expires, now) = (self.expires.as_ref()?, self.now());
-        let Self { table, key, .. } = self;
+        let (expires, now) = (self.names.expires.as_ref()?, self.family.time());
+        let QuotedNames { table, key, .. } = &self.names;
         Some(self.text(&format!("DELETE FROM {table} WHERE {key} = :name AND {expires} <= {now}")))
     }
 
     /// The row of a lease that is not over.
     fn ours(&self) -> String {
-        let token = self.token.as_ref().map(|it| format!(" AND {it} = :token"));
-        let live = self.expires.as_ref().map(|it| format!(" AND {it} > {}", self.now()));
-        format!("{} = :name{}{}", self.key, token.unwrap_or_default(), live.unwrap_or_default())
-    }
-
-    const fn now(&self) -> &'static str {
-        match self.dialect {
-            Dialect::Postgres => "clock_timestamp()",
-            Dialect::Mysql => "UTC_TIMESTAMP(6)",
-        }
-    }
-
-    fn end(&self) -> String {
-        match self.dialect {
-            Dialect::Postgres => format!("{} + :ttl * interval '1 microsecond'", self.now()),
-            Dialect::Mysql => format!("{} + INTERVAL :ttl MICROSECOND", self.now()),
-        }
-    }
-
-    /// What goes into a column that had another value: an end only moves on, for
-    /// a guard may believe in the later one.
-    fn no_less(&self, column: &str, old: &str, new: String) -> String {
-        match &self.expires {
-            Some(expires) if expires == column => format!("GREATEST({old}, {new})"),
-            _ => new,
-        }
-    }
-
-    fn left(&self, expires: &str) -> String {
-        let now = self.now();
-        match self.dialect {
-            Dialect::Postgres => {
-                format!("CAST(EXTRACT(EPOCH FROM {expires} - {now}) * 1000000 AS BIGINT)")
-            }
-            Dialect::Mysql => format!("TIMESTAMPDIFF(MICROSECOND, {now}, {expires})"),
-        }
-    }
-
-    fn as_text(&self, column: &str) -> String {
-        match self.dialect {
-            Dialect::Postgres => format!("CAST({column} AS TEXT)"),
-            Dialect::Mysql => format!("CONVERT({column} USING utf8mb4)"),
-        }
+        let token = self.names.token.as_ref().map(|it| format!(" AND {it} = :token"));
+        let live =
+            self.names.expires.as_ref().map(|it| format!(" AND {it} > {}", self.family.time()));
+        format!(
+            "{} = :name{}{}",
+            self.names.key,
+            token.unwrap_or_default(),
+            live.unwrap_or_default()
+        )
     }
 
     /// A statement, with places where `:name` and the like stand.
@@ -274,10 +176,7 @@ impl QuotedNames {
         for part in parts {
             let end = part.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(part.len());
             slots.push(slot(&part[..end]));
-            match self.dialect {
-                Dialect::Postgres => sql.push_str(&format!("${}", slots.len())),
-                Dialect::Mysql => sql.push('?'),
-            }
+            sql.push_str(&self.family.dialect().place(slots.len()));
             sql.push_str(&part[end..]);
         }
         UniqueStatement { sql: sql.into(), slots }
@@ -296,16 +195,17 @@ fn slot(word: &str) -> Placeholder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::database::dialect::{MYSQL, POSTGRES};
     use crate::url::Url;
 
-    fn texts(dialect: Dialect, options: &str) -> UniqueSql {
+    fn texts(family: &'static dyn Family, options: &str) -> UniqueSql {
         let url = Url::parse(&format!("postgres://h/d?table=locks&column=id{options}")).unwrap();
-        UniqueSql::new(&UserTable::from_options(&url.options).unwrap(), dialect).unwrap()
+        UniqueSql::new(&UserTable::from_options(&url.options).unwrap(), family).unwrap()
     }
 
     #[test]
     fn a_bare_table_has_its_key_alone() {
-        let texts = texts(Dialect::Postgres, "");
+        let texts = texts(POSTGRES, "");
         assert_eq!(
             &**texts.insert.sql(),
             r#"INSERT INTO "locks" ("id") VALUES ($1) ON CONFLICT ("id") DO NOTHING"#
@@ -316,7 +216,7 @@ mod tests {
 
     #[test]
     fn time_is_the_databases_and_a_row_is_taken_by_token_or_when_it_is_over() {
-        let texts = texts(Dialect::Mysql, "&token=tok&expires=until");
+        let texts = texts(MYSQL, "&token=tok&expires=until");
         assert_eq!(
             &**texts.take.unwrap().sql(),
             "UPDATE `locks` SET `tok` = ?, \

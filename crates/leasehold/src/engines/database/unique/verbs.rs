@@ -11,7 +11,7 @@ use crate::claim::{
 };
 use crate::clock::Moment;
 use crate::engine::{Event, Evicted, Eviction, Held, Status, Target};
-use crate::engines::database::drivers::{Reply, Row};
+use crate::engines::database::drivers::{Reply, ReplyRow};
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::name::{Name, Namespace};
@@ -97,11 +97,11 @@ impl Inner {
         Err(in_doubt())
     }
 
-    fn busy(&self, id: LeaseId, row: &Row) -> Result<Busy> {
+    fn busy(&self, id: LeaseId, row: &ReplyRow) -> Result<Busy> {
         let mut busy = Busy::new();
         let mut holder = Holder::new(label(row)?);
         holder.time_left = left(row)?;
-        let pause = self.form.pause(self.leases.in_vain(id));
+        let pause = self.leases.in_vain(id);
         busy.recheck_in = Some(holder.time_left.map_or(pause, |left| pause.min(left)));
         busy.holder = Some(holder);
         Ok(busy)
@@ -182,7 +182,7 @@ impl Inner {
     }
 
     /// A holder, with its fence if it is one of ours.
-    fn held(&self, name: &Name, row: &Row) -> Result<Held> {
+    fn held(&self, name: &Name, row: &ReplyRow) -> Result<Held> {
         let ours = self.leases.holding(name, None);
         let ours = ours.filter(|(id, _)| {
             self.form.token.is_none() || row.maybe_text(2).ok().flatten() == Some(&token(*id))
@@ -271,11 +271,11 @@ fn token(id: LeaseId) -> String {
     format!("{:032x}", id.to_bits())
 }
 
-fn label(row: &Row) -> Result<String> {
+fn label(row: &ReplyRow) -> Result<String> {
     Ok(row.maybe_text(0)?.unwrap_or("another client").to_owned())
 }
 
-fn left(row: &Row) -> Result<Option<Duration>> {
+fn left(row: &ReplyRow) -> Result<Option<Duration>> {
     let micros = row.maybe_int(1)?;
     Ok(micros.and_then(|it| u64::try_from(it).ok()).map(Duration::from_micros))
 }

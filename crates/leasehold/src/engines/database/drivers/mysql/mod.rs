@@ -9,12 +9,12 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{ClientIdentity, Conn, DriverError, Error as Cause, Opts, OptsBuilder, SslOpts};
 use tokio::sync::{Mutex, watch};
 
-use super::address::Address;
+use super::address::DatabaseAddress;
 use super::facts::ServerFacts;
 use super::fault::{self, SqlFault};
-use super::settings::{Encrypt, Purpose, Settings, Tls};
+use super::settings::{ConnectionUse, DatabaseSettings, Encrypt, Tls};
 use super::transaction::{self, TransactionSession};
-use super::value::{Reply, Row, Step, Value};
+use super::value::{Reply, ReplyRow, Step, Value};
 use crate::clock::Clock;
 use crate::engines::database::dialect::SILENCE;
 use crate::engines::kit::tls;
@@ -42,7 +42,10 @@ struct Live {
 }
 
 impl Mysql {
-    pub(super) async fn open(address: &Address, settings: &Settings) -> Result<Self> {
+    pub(super) async fn open(
+        address: &DatabaseAddress,
+        settings: &DatabaseSettings,
+    ) -> Result<Self> {
         let (conn, opts) = dial(address, settings).await?;
         let (_living, alive) = watch::channel(());
         let id = conn.id();
@@ -58,7 +61,7 @@ impl Mysql {
     /// Which server this is, or which cluster that has no two of anything.
     pub(super) async fn place(
         &self,
-        settings: &Settings,
+        settings: &DatabaseSettings,
         clock: &Clock,
     ) -> Result<String, SqlFault> {
         let mut facts = self.facts(SERVER, clock).await?;
@@ -76,8 +79,8 @@ impl Mysql {
     /// Tells the session how we work.
     pub(super) async fn settle(
         &self,
-        settings: &Settings,
-        kind: Purpose,
+        settings: &DatabaseSettings,
+        kind: ConnectionUse,
         clock: &Clock,
     ) -> Result<(), SqlFault> {
         let facts = self.facts(SESSION, clock).await?;
@@ -85,7 +88,7 @@ impl Mysql {
         self.batch("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").await
     }
 
-    async fn ask(&self, sql: &str, clock: &Clock) -> Result<Row, SqlFault> {
+    async fn ask(&self, sql: &str, clock: &Clock) -> Result<ReplyRow, SqlFault> {
         let reply = self.run(&sql.into(), &[], clock).await?;
         reply.rows.into_iter().next().ok_or_else(|| fault::odd("no answer to a question").into())
     }
@@ -119,7 +122,7 @@ impl Mysql {
     pub(super) async fn transact(
         &self,
         steps: &[Step],
-        _: &Settings,
+        _: &DatabaseSettings,
         clock: &Clock,
     ) -> Result<Option<Vec<Reply>>, SqlFault> {
         self.with(async |conn| transaction::run(conn, "START TRANSACTION", steps, clock).await)
@@ -232,7 +235,7 @@ fn in_step(facts: &Variables) -> Option<String> {
 
 /// What a session is told. A connection of one's own may wait for as long as it
 /// is asked to. If it rests for longer than we let it, its client has vanished.
-fn limits(settings: &Settings, kind: Purpose, facts: &Variables) -> String {
+fn limits(settings: &DatabaseSettings, kind: ConnectionUse, facts: &Variables) -> String {
     let mut wanted = vec![
         "autocommit = 1".to_owned(),
         // Where clocks are set back, an hour would come twice.
@@ -243,15 +246,15 @@ fn limits(settings: &Settings, kind: Purpose, facts: &Variables) -> String {
     let version = ["version", "version_comment"].map(|name| fact(facts, name).to_lowercase());
     let mariadb = version.iter().any(|text| text.contains("mariadb"));
     let work = settings.work();
-    wanted.extend(in_step(facts).filter(|_| kind == Purpose::Shared));
+    wanted.extend(in_step(facts).filter(|_| kind == ConnectionUse::Shared));
     match (kind, mariadb) {
-        (Purpose::Own, _) => wanted.push(format!("wait_timeout = {SILENCE}")),
-        (Purpose::Shared, true) => {
+        (ConnectionUse::Own, _) => wanted.push(format!("wait_timeout = {SILENCE}")),
+        (ConnectionUse::Shared, true) => {
             wanted.push(format!("max_statement_time = {}", work.as_secs_f64()));
             let rest = settings.timeout.as_secs().max(1);
             wanted.push(format!("idle_transaction_timeout = {rest}"));
         }
-        (Purpose::Shared, false) => {
+        (ConnectionUse::Shared, false) => {
             wanted.push(format!("max_execution_time = {}", work.as_millis()));
             wanted.push(format!("wait_timeout = {SILENCE}"));
         }
@@ -260,7 +263,7 @@ fn limits(settings: &Settings, kind: Purpose, facts: &Variables) -> String {
 }
 
 /// Encrypted if that is wanted and offered.
-async fn dial(address: &Address, settings: &Settings) -> Result<(Conn, Opts)> {
+async fn dial(address: &DatabaseAddress, settings: &DatabaseSettings) -> Result<(Conn, Opts)> {
     let plain = options(address, settings);
     let Some(ssl) = ssl(&settings.tls)? else { return open(plain).await };
     let secure: Opts = OptsBuilder::from_opts(plain.clone()).ssl_opts(ssl).into();
@@ -280,7 +283,7 @@ async fn open(opts: Opts) -> Result<(Conn, Opts)> {
     made.map(|conn| (conn, opts)).map_err(|cause| fault::mysql::at_door(&cause))
 }
 
-fn options(address: &Address, settings: &Settings) -> Opts {
+fn options(address: &DatabaseAddress, settings: &DatabaseSettings) -> Opts {
     let login = &settings.target.login;
     let builder = OptsBuilder::default()
         .ip_or_hostname(&address.host)
@@ -351,18 +354,18 @@ mod tests {
     #[test]
     fn a_server_of_a_cluster_is_told_to_keep_in_step_and_no_other() {
         let url = Url::parse("mysql://me@h/d").unwrap();
-        let settings = Settings::from_url(&url).unwrap();
+        let settings = DatabaseSettings::from_url(&url).unwrap();
         let said = |told: &[(&str, &str)], kind| limits(&settings, kind, &facts(told));
         let galera = [("version", "10.11-MariaDB"), ("wsrep_on", "ON")];
-        assert!(said(&galera, Purpose::Shared).contains("wsrep_sync_wait = 7"));
-        assert!(!said(&galera, Purpose::Own).contains("wsrep_sync_wait"));
+        assert!(said(&galera, ConnectionUse::Shared).contains("wsrep_sync_wait = 7"));
+        assert!(!said(&galera, ConnectionUse::Own).contains("wsrep_sync_wait"));
         let group = |name| {
             [("group_replication_consistency", "EVENTUAL"), ("group_replication_group_name", name)]
         };
-        assert!(said(&group("g"), Purpose::Shared).contains("group_replication_consistency"));
+        assert!(said(&group("g"), ConnectionUse::Shared).contains("group_replication_consistency"));
         let alone = [&[("wsrep_on", "OFF")][..], &group(""), &[("version", "8.0.36")]];
         for alone in alone {
-            let said = said(alone, Purpose::Shared);
+            let said = said(alone, ConnectionUse::Shared);
             assert!(!said.contains("wsrep") && !said.contains("group_"), "{said}");
         }
     }

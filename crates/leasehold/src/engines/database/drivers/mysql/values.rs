@@ -4,7 +4,7 @@ use mysql_async::consts::ColumnType;
 use mysql_async::{Column, Params};
 
 use super::super::fault;
-use super::super::value::{Row, Value};
+use super::super::value::{ReplyRow, Value};
 use crate::error::{Error, Result};
 
 /// The number of the character set that means "no characters".
@@ -26,10 +26,10 @@ fn write(value: &Value) -> mysql_async::Value {
     }
 }
 
-pub(super) fn read(row: mysql_async::Row) -> Result<Row> {
+pub(super) fn read(row: mysql_async::Row) -> Result<ReplyRow> {
     let columns = row.columns();
     let values = columns.iter().zip(row.unwrap());
-    values.map(|(column, value)| read_one(column, value)).collect::<Result<_>>().map(Row::new)
+    values.map(|(column, value)| read_one(column, value)).collect::<Result<_>>().map(ReplyRow::new)
 }
 
 fn read_one(column: &Column, value: mysql_async::Value) -> Result<Value> {

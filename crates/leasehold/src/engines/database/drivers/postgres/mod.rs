@@ -19,14 +19,14 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, RowStream, Statement};
 
-use self::tls::{Connector, Stream as TlsStream};
-use super::address::Address;
+use self::tls::{Connector, PostgresTls};
+use super::address::DatabaseAddress;
 use super::facts::ServerFacts;
 use super::fault::{self, SqlFault};
 use super::notice::{Notice, NoticeSender};
-use super::settings::{Encrypt, Purpose, Settings};
+use super::settings::{ConnectionUse, DatabaseSettings, Encrypt};
 use super::transaction;
-use super::value::{Reply, Row, Step, Value};
+use super::value::{Reply, ReplyRow, Step, Value};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::home::Handle;
@@ -55,8 +55,8 @@ impl Drop for Postgres {
 
 impl Postgres {
     pub(super) async fn open(
-        address: &Address,
-        settings: &Settings,
+        address: &DatabaseAddress,
+        settings: &DatabaseSettings,
         notices: Option<NoticeSender>,
     ) -> Result<Self> {
         let tls = Connector::new(address, &settings.tls)?;
@@ -79,7 +79,11 @@ impl Postgres {
     }
 
     /// Which server this is.
-    pub(super) async fn place(&self, _: &Settings, clock: &Clock) -> Result<String, SqlFault> {
+    pub(super) async fn place(
+        &self,
+        _: &DatabaseSettings,
+        clock: &Clock,
+    ) -> Result<String, SqlFault> {
         Ok(self.alone(PLACE, clock).await?.text(0)?.to_owned())
     }
 
@@ -88,7 +92,7 @@ impl Postgres {
         Ok(self.alone("SELECT pg_backend_pid()", clock).await?.int(0)?)
     }
 
-    async fn alone(&self, sql: &str, clock: &Clock) -> Result<Row, SqlFault> {
+    async fn alone(&self, sql: &str, clock: &Clock) -> Result<ReplyRow, SqlFault> {
         let reply = self.typed(sql, &[], clock).await?;
         reply.rows.into_iter().next().ok_or_else(|| fault::odd("no answer to a question").into())
     }
@@ -104,8 +108,8 @@ impl Postgres {
     /// Tells the session how we work. That of a pooler is not ours to change.
     pub(super) async fn settle(
         &self,
-        settings: &Settings,
-        kind: Purpose,
+        settings: &DatabaseSettings,
+        kind: ConnectionUse,
         clock: &Clock,
     ) -> Result<(), SqlFault> {
         if self.behind_pooler() {
@@ -167,7 +171,7 @@ impl Postgres {
     pub(super) async fn transact(
         &self,
         steps: &[Step],
-        settings: &Settings,
+        settings: &DatabaseSettings,
         clock: &Clock,
     ) -> Result<Option<Vec<Reply>>, SqlFault> {
         transaction::run(&mut &*self, &begin(settings), steps, clock).await
@@ -263,9 +267,12 @@ SELECT CAST(pg_postmaster_start_time() AS text) || ' ' || current_setting('port'
 /// What a session is told. A connection of one's own may rest for as long as it
 /// likes and wait for as long as it is asked to, but a client that has vanished
 /// must be noticed.
-fn limits(settings: &Settings, kind: Purpose) -> impl Iterator<Item = (&'static str, String)> {
+fn limits(
+    settings: &DatabaseSettings,
+    kind: ConnectionUse,
+) -> impl Iterator<Item = (&'static str, String)> {
     let millis = |span: Duration| format!("{}ms", span.as_millis());
-    let shared = kind == Purpose::Shared;
+    let shared = kind == ConnectionUse::Shared;
     let or_never = move |span: Duration| if shared { millis(span) } else { "0".into() };
     [
         ("statement_timeout", or_never(settings.work())),
@@ -286,7 +293,7 @@ fn limits(settings: &Settings, kind: Purpose) -> impl Iterator<Item = (&'static 
 
 /// Also behind a pooler a client that pauses in the middle blocks nobody for
 /// long.
-fn begin(settings: &Settings) -> String {
+fn begin(settings: &DatabaseSettings) -> String {
     let (work, patience) = (settings.work().as_millis(), settings.patience().as_millis());
     let rest = settings.timeout.as_millis();
     format!(
@@ -296,7 +303,7 @@ fn begin(settings: &Settings) -> String {
     )
 }
 
-fn config(settings: &Settings) -> Config {
+fn config(settings: &DatabaseSettings) -> Config {
     let mut config = Config::new();
     config.user(&settings.target.login.user).dbname(&settings.target.database);
     config.application_name("leasehold");
@@ -311,7 +318,7 @@ fn config(settings: &Settings) -> Config {
     config
 }
 
-async fn connect(address: &Address) -> Result<TcpStream> {
+async fn connect(address: &DatabaseAddress) -> Result<TcpStream> {
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await;
     let stream = stream.and_then(|stream| prepare(&stream).map(|()| stream));
     stream.map_err(|cause| fault::away("cannot connect").caused_by(cause))
@@ -329,7 +336,7 @@ fn prepare(stream: &TcpStream) -> std::io::Result<()> {
 
 /// Reads and writes until the connection ends.
 async fn drive(
-    mut connection: Connection<TcpStream, TlsStream>,
+    mut connection: Connection<TcpStream, PostgresTls>,
     notices: Option<NoticeSender>,
     living: watch::Sender<()>,
 ) {
@@ -341,7 +348,7 @@ async fn drive(
     drop(living);
 }
 
-async fn collect(stream: RowStream) -> Result<(Vec<Row>, u64), SqlFault> {
+async fn collect(stream: RowStream) -> Result<(Vec<ReplyRow>, u64), SqlFault> {
     let mut stream = pin!(stream);
     let mut rows = Vec::new();
     while let Some(row) = poll_fn(|context| stream.as_mut().poll_next(context)).await {
@@ -354,7 +361,7 @@ async fn collect(stream: RowStream) -> Result<(Vec<Row>, u64), SqlFault> {
 #[derive(Clone)]
 struct Cancel {
     token: tokio_postgres::CancelToken,
-    address: Address,
+    address: DatabaseAddress,
     tls: Connector,
 }
 

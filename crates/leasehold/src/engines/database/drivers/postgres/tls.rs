@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-use super::super::address::Address;
+use super::super::address::DatabaseAddress;
 use super::super::settings::{Encrypt, Tls};
 use crate::engine::BoxFuture;
 use crate::engines::kit::tls;
@@ -25,7 +25,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(address: &Address, settings: &Tls) -> Result<Self> {
+    pub(super) fn new(address: &DatabaseAddress, settings: &Tls) -> Result<Self> {
         let config = match settings {
             Tls { encrypt: Encrypt::Never, .. } => None,
             Tls { verify: true, files, .. } => Some(tls::config(files)?),
@@ -36,28 +36,28 @@ impl Connector {
 }
 
 impl TlsConnect<TcpStream> for Connector {
-    type Stream = Stream;
+    type Stream = PostgresTls;
     type Error = io::Error;
-    type Future = BoxFuture<io::Result<Stream>>;
+    type Future = BoxFuture<io::Result<PostgresTls>>;
 
     fn connect(self, stream: TcpStream) -> Self::Future {
         Box::pin(async move {
             let config = self.config.ok_or_else(|| io::Error::other("TLS is not wanted"))?;
-            tls::wrap(config, &self.host, stream).await.map(Stream)
+            tls::wrap(config, &self.host, stream).await.map(PostgresTls)
         })
     }
 }
 
 /// An encrypted connection.
-pub(super) struct Stream(tokio_rustls::client::TlsStream<TcpStream>);
+pub(super) struct PostgresTls(tokio_rustls::client::TlsStream<TcpStream>);
 
-impl TlsStream for Stream {
+impl TlsStream for PostgresTls {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for PostgresTls {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -67,7 +67,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for PostgresTls {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -6,13 +6,13 @@ use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use super::super::fault;
-use super::super::value::{Row, Value};
+use super::super::value::{ReplyRow, Value};
 use crate::error::Result;
 
-pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row> {
+pub(super) fn read(row: &tokio_postgres::Row) -> Result<ReplyRow> {
     let values = (0..row.len()).map(|at| row.try_get::<_, Value>(at));
     let wrong = |cause| fault::odd("a column has an unexpected type").caused_by(cause);
-    values.collect::<Result<_, _>>().map(Row::new).map_err(wrong)
+    values.collect::<Result<_, _>>().map(ReplyRow::new).map_err(wrong)
 }
 
 /// What a value is sent as. Without a hint the server would guess from where it

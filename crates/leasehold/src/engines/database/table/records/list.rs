@@ -5,7 +5,7 @@ use super::super::row::int;
 use super::RecordRow;
 use crate::engine::records::PageInProgress;
 use crate::engine::{Page as Part, RecordListing, Scope};
-use crate::engines::database::drivers::Row;
+use crate::engines::database::drivers::ReplyRow;
 use crate::error::Result;
 use crate::name::Name;
 
@@ -56,7 +56,7 @@ impl Inner {
         }
     }
 
-    async fn rows_of(&self, walk: &Walk, most: usize) -> Result<Vec<Row>> {
+    async fn rows_of(&self, walk: &Walk, most: usize) -> Result<Vec<ReplyRow>> {
         let space = walk.scope.namespace().as_str().into();
         let (from, after) = (self.word(&walk.from), self.word(&walk.after));
         let values = vec![space, from, after, int(most as u64).into()];
@@ -66,7 +66,7 @@ impl Inner {
 
 impl Walk {
     /// Goes on, up to something that is too deep.
-    fn along(&mut self, inner: &Inner, rows: &[Row]) -> Result<Ahead> {
+    fn along(&mut self, inner: &Inner, rows: &[ReplyRow]) -> Result<Ahead> {
         for row in rows {
             let text = inner.name_of(row, 6)?;
             if !text.starts_with(self.scope.root()) {
@@ -86,6 +86,6 @@ impl Walk {
     }
 }
 
-fn weight(rows: &[Row]) -> Result<usize> {
+fn weight(rows: &[ReplyRow]) -> Result<usize> {
     rows.iter().map(|row| Ok(row.bytes(2)?.len())).sum()
 }

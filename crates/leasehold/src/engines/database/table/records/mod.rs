@@ -11,6 +11,7 @@ mod watch;
 use std::time::Duration;
 
 pub(super) use self::statements::RecordSql;
+use self::statements::drawn;
 pub(super) use self::watch::{ChangeLog, TableChanges};
 use super::Inner;
 use super::row::{NameRow, int, key, span};
@@ -20,7 +21,7 @@ use super::text::SqlText;
 use crate::claim::{Expect, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::records::{not_held, sum};
 use crate::engine::state::{Answer, SessionId, Verb};
-use crate::engines::database::drivers::{Reply, Row, Step, Value};
+use crate::engines::database::drivers::{Reply, ReplyRow, Step, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
@@ -36,7 +37,7 @@ struct RecordRow {
 }
 
 impl RecordRow {
-    fn read(row: &Row) -> Result<Option<Self>> {
+    fn read(row: &ReplyRow) -> Result<Option<Self>> {
         let Some(version) = row.maybe_int(1)? else { return Ok(None) };
         let now = row.int(0)?;
         let lapsed = row.maybe_int(3)?.is_some_and(|at| at <= now);
@@ -311,20 +312,10 @@ impl Inner {
         Ok(count)
     }
 
-    async fn remove_all(&self, rows: &[Row]) -> Result<()> {
+    async fn remove_all(&self, rows: &[ReplyRow]) -> Result<()> {
         for row in rows {
             self.remove(&self.full_name(row, 0)?, row.int(2)?.unsigned_abs()).await?;
         }
         Ok(())
-    }
-}
-
-/// The version that a draw gave.
-pub(super) fn drawn(reply: Option<&Reply>) -> Result<u64> {
-    let missing = || Error::new(ErrorKind::Unexpected, "no version was drawn").unknown();
-    let reply = reply.ok_or_else(missing)?;
-    match reply.rows.first() {
-        Some(row) => Ok(row.int(0)?.unsigned_abs()),
-        None => Ok(reply.last_id),
     }
 }

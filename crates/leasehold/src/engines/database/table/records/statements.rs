@@ -2,7 +2,8 @@
 
 use super::super::names::TableNames;
 use super::super::text::SqlText;
-use crate::engines::database::dialect::Dialect;
+use crate::engines::database::drivers::Reply;
+use crate::error::{Error, ErrorKind, Result};
 
 /// All of them; made once.
 #[derive(Debug)]
@@ -86,11 +87,8 @@ WHERE d.namespace = $1 AND EXISTS \
 const THERE: &str =
     " AND EXISTS (SELECT 1 FROM {records} r WHERE r.namespace = $1 AND r.name = $2)";
 
-/// In the same breath those are told who watch, and nobody else.
-const TELL: &str = "\
-WITH made AS (LOG RETURNING 1) SELECT count(pg_notify(w.channel, $4::text)) FROM \
- (SELECT DISTINCT 'leasehold_' || lpad(to_hex(client), 16, '0') AS channel FROM {watchers} \
-  WHERE namespace = $1 AND expires > {then}) w WHERE EXISTS (SELECT 1 FROM made)";
+/// What is there now.
+const VALUE: &str = "(SELECT r.value FROM {records} r WHERE r.namespace = $1 AND r.name = $2)";
 
 /// A record that nobody watches goes without a word: nobody has seen it since
 /// its time was up, and whoever begins to watch does not see it any more.
@@ -101,73 +99,28 @@ WHERE expires <= {then} AND namespace NOT IN \
 impl RecordSql {
     pub(in super::super) fn new(names: &TableNames) -> Self {
         let text = |template: &str| SqlText::new(names, template);
-        let postgres = names.dialect == Dialect::Postgres;
-        let pick = |pg: &str, my: &str| text(if postgres { pg } else { my });
-        let log = |log: &str| text(&if postgres { TELL.replace("LOG", log) } else { log.into() });
+        let family = names.family;
+        let log = |log: &str| text(&family.telling_watchers(log, "$4"));
+        let columns = ["version", "expires", "bound", "session", "value"];
         Self {
-            space: pick(
-                "INSERT INTO {namespaces} VALUES ($1, 0, 0, 0) ON CONFLICT DO NOTHING",
-                "INSERT IGNORE INTO {namespaces} VALUES ($1, 0, 0, 0)",
-            ),
-            draw: pick(
-                "UPDATE {namespaces} SET version = greatest(version + 1, {now}) \
-                 WHERE namespace = $1 RETURNING version",
-                "UPDATE {namespaces} SET version = LAST_INSERT_ID(GREATEST(version + 1, {now})) \
-                 WHERE namespace = $1",
-            ),
+            space: text(&family.insert_new("INSERT INTO {namespaces} VALUES ($1, 0, 0, 0)")),
+            draw: text(family.draw()),
             load: text(LOAD),
-            upsert: pick(
-                &format!(
-                    "{PUT} ON CONFLICT (namespace, name) DO UPDATE SET version = excluded.version, \
-                     expires = excluded.expires, bound = excluded.bound, \
-                     session = excluded.session, value = excluded.value"
-                ),
-                &format!(
-                    "{PUT} ON DUPLICATE KEY UPDATE version = VALUES(version), \
-                     expires = VALUES(expires), bound = VALUES(bound), \
-                     session = VALUES(session), value = VALUES(value)"
-                ),
-            ),
-            insert: pick(
-                &format!("{PUT} ON CONFLICT DO NOTHING"),
-                &PUT.replacen("INSERT", "INSERT IGNORE", 1),
-            ),
+            upsert: text(&family.upsert(PUT, "namespace, name", &columns)),
+            insert: text(&family.insert_new(PUT)),
             replace: text(REPLACE),
             revalue: text(REVALUE),
-            add: pick(
-                &ADD.replace(
-                    "SUM",
-                    "convert_to((encode(value, 'escape')::bigint + $3::bigint)::text, 'UTF8')",
-                )
-                .replace("DIGITS", "encode(value, 'escape') !~ '[^0-9]'"),
-                &ADD.replace(
-                    "SUM",
-                    "CAST(CAST(CONVERT(value USING latin1) AS UNSIGNED) + $3 AS CHAR)",
-                )
-                .replace("DIGITS", "CONVERT(value USING latin1) NOT REGEXP '[^0-9]'"),
-            ),
+            add: text(&ADD.replace("SUM", family.sum()).replace("DIGITS", family.digits())),
             delete: text(
                 "DELETE FROM {records} WHERE namespace = $1 AND name = $2 AND version = $3",
             ),
             delete_any: text("DELETE FROM {records} WHERE namespace = $1 AND name = $2"),
             log: log(LOG),
             log_there: log(&format!("{LOG}{THERE}")),
-            log_sum: {
-                let value = "(SELECT r.value FROM {records} r \
-                             WHERE r.namespace = $1 AND r.name = $2)";
-                let log = LOG.replace("$3::bytea", value);
-                let tell = TELL.replace("LOG", &log).replace("$4", "$3");
-                text(if postgres { &tell } else { &log })
-            },
+            log_sum: text(&family.telling_watchers(&LOG.replace("$3::bytea", VALUE), "$3")),
             orphan: text("UPDATE {records} SET expires = 0, session = NULL WHERE bound = $1"),
             bound: text("SELECT namespace, name, version FROM {records} WHERE bound = $1"),
-            unseen: pick(
-                &format!(
-                    "DELETE FROM {{records}} WHERE ctid = ANY(ARRAY(\
-                     SELECT ctid FROM {{records}} {UNSEEN} FOR UPDATE SKIP LOCKED))"
-                ),
-                &format!("DELETE FROM {{records}} {UNSEEN}"),
-            ),
+            unseen: text(&family.delete_some("{records}", UNSEEN)),
             lapsed: text(
                 "SELECT namespace, name, version FROM {records} WHERE expires <= {then} LIMIT $1",
             ),
@@ -177,5 +130,15 @@ impl RecordSql {
             ),
             list: text(LIST),
         }
+    }
+}
+
+/// The version that a draw gave.
+pub(super) fn drawn(reply: Option<&Reply>) -> Result<u64> {
+    let missing = || Error::new(ErrorKind::Unexpected, "no version was drawn").unknown();
+    let reply = reply.ok_or_else(missing)?;
+    match reply.rows.first() {
+        Some(row) => Ok(row.int(0)?.unsigned_abs()),
+        None => Ok(reply.last_id),
     }
 }

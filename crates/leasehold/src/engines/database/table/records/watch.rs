@@ -12,11 +12,11 @@ use super::super::row::{int, span};
 use super::super::session::fresh_id;
 use super::super::swap::step;
 use super::super::text::SqlText;
-use super::drawn;
+use super::statements::drawn;
 use crate::claim::RawRecord;
 use crate::clock::Moment;
 use crate::engine::{RecordEvent, Scope};
-use crate::engines::database::drivers::{Reply, Row};
+use crate::engines::database::drivers::{Reply, ReplyRow};
 use crate::engines::kit::record_watch::{ChangeSource, ReadUpTo, RecordWatcher, RecordWatchers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
@@ -170,7 +170,7 @@ impl TableChanges {
         Ok(Some(ReadUpTo { cursor: if more { cursor } else { cursor.max(last) }, more }))
     }
 
-    fn event(&self, row: &Row, version: u64) -> Result<Option<RecordEvent>> {
+    fn event(&self, row: &ReplyRow, version: u64) -> Result<Option<RecordEvent>> {
         let name = Name::new(self.scope.namespace(), self.inner.name_of(row, 4)?)?;
         if !self.scope.covers(&name) {
             return Ok(None);

@@ -1,5 +1,15 @@
-//! The three ways to write SQL, and the names that may be put into it.
+//! The three ways to write SQL, a file each, and the names that may be put into it.
 
+pub(super) mod meaning;
+mod mysql;
+pub(super) mod postgres;
+mod sqlite;
+pub(crate) mod syntax;
+
+use self::mysql::MysqlSyntax;
+use self::postgres::PostgresSyntax;
+use self::sqlite::SqliteSyntax;
+use self::syntax::Syntax;
 use crate::error::{Error, Result};
 
 /// How a database writes its SQL.
@@ -18,43 +28,51 @@ pub enum Dialect {
 const LONGEST: usize = 63;
 
 impl Dialect {
+    /// How it writes what the others write differently.
+    pub(crate) const fn syntax(self) -> &'static dyn Syntax {
+        match self {
+            Self::Postgres => &PostgresSyntax,
+            Self::Mysql => &MysqlSyntax,
+            Self::Sqlite => &SqliteSyntax,
+        }
+    }
+
     /// The name of a table, with its schema before a dot if it is given.
     pub(crate) fn table(self, name: &str) -> Result<String> {
-        let parts: Vec<_> = name.split('.').collect();
-        if parts.len() > 2 {
-            return Err(refused(name));
-        }
-        let quoted = parts.into_iter().map(|part| self.column(part));
-        Ok(quoted.collect::<Result<Vec<_>>>()?.join("."))
+        check_table(name)?;
+        let parts: Vec<_> = name.split('.').map(|part| self.syntax().quoted(part)).collect();
+        Ok(parts.join("."))
     }
 
     /// The name of a column, quoted: as the database stores it, so that words
     /// such as `order` can be used.
     pub(crate) fn column(self, name: &str) -> Result<String> {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-        let starts = name.bytes().next().is_some_and(|b| !b.is_ascii_digit());
-        if !starts || name.len() > LONGEST || !name.bytes().all(plain) {
-            return Err(refused(name));
-        }
-        Ok(match self {
-            Self::Mysql => format!("`{name}`"),
-            Self::Postgres | Self::Sqlite => format!("\"{name}\""),
-        })
+        check_part(name)?;
+        Ok(self.syntax().quoted(name))
     }
 
     /// The place of a value, counted from 1.
-    pub(super) fn place(self, at: usize) -> String {
-        match self {
-            Self::Postgres => format!("${at}"),
-            Self::Mysql => "?".into(),
-            Self::Sqlite => format!("?{at}"),
-        }
+    pub(crate) fn place(self, at: usize) -> String {
+        self.syntax().place(at)
     }
+}
 
-    /// Whether a value that is used twice is given once.
-    pub(super) const fn counts_places(self) -> bool {
-        !matches!(self, Self::Mysql)
+/// Refuses what cannot be the name of a table in any dialect.
+pub(super) fn check_table(name: &str) -> Result<()> {
+    let parts: Vec<_> = name.split('.').collect();
+    if parts.len() > 2 {
+        return Err(refused(name));
     }
+    parts.into_iter().try_for_each(check_part)
+}
+
+fn check_part(name: &str) -> Result<()> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let starts = name.bytes().next().is_some_and(|b| !b.is_ascii_digit());
+    if !starts || name.len() > LONGEST || !name.bytes().all(plain) {
+        return Err(refused(name));
+    }
+    Ok(())
 }
 
 /// A name made of two others, short enough for every server. One that is cut, or
