@@ -63,12 +63,16 @@ pub use recipes::all::{All, Guards, LockAll};
 pub use recipes::ids;
 pub use recipes::mutex::Mutex;
 #[cfg(feature = "records")]
-pub use recipes::record::{Record, Swap, Versioned};
+pub use recipes::record::Record;
 #[cfg(feature = "records")]
-pub use recipes::records::{Change, Records, Watch};
+pub use recipes::records::Records;
 pub use recipes::request_builder::Lock;
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;
+#[cfg(feature = "records")]
+pub use recipes::versioned::{Swap, Versioned};
+#[cfg(feature = "records")]
+pub use recipes::watch::{Change, Watch};
 
 /// Work that is done one time for each key: idempotency keys, one-time tokens and
 /// fingerprints. It begins with [`Locks::once`].

@@ -88,6 +88,10 @@ impl Facts {
         matches!(self.phase, Phase::Held | Phase::Jeopardy)
     }
 
+    pub(super) const fn has_ended(&self) -> bool {
+        matches!(self.phase, Phase::Lost(_) | Phase::Released)
+    }
+
     /// The engine has confirmed it, in answer to a request that left then. The
     /// deadline follows, down as well as up: a server may grant less than before.
     /// Answers may come out of order, and the request that left last counts.

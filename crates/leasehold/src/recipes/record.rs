@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::records::Watch;
+use super::versioned::{Swap, Versioned, decode, encode};
+use super::watch::Watch;
 use crate::claim::{Expect, Store, Ticket};
 use crate::clock::Clock;
-use crate::engine::{self, Scope};
+use crate::engine::Scope;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
@@ -22,21 +23,6 @@ const ATTEMPTS: u32 = 16;
 /// The first pause after a lost race, which doubles, and the longest.
 const PAUSE: Duration = Duration::from_micros(500);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
-
-/// A value with its version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Versioned<T> {
-    /// The value.
-    pub value: T,
-    /// Which writing of the record this is. A version is never reused, not
-    /// even after the record was deleted.
-    pub version: u64,
-}
-
-/// What came of a write with an expectation: its version, or what is there
-/// instead.
-pub type Swap<T> = std::result::Result<u64, Option<Versioned<T>>>;
 
 /// A versioned value under a name: any serde type, stored as JSON of at most
 /// 1 MiB.
@@ -264,22 +250,4 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
         let error = Error::new(ErrorKind::TimedOut, text);
         self.name.iter().fold(error, |error, name| error.with("record", name))
     }
-}
-
-fn encode<T: Serialize>(name: &Name, value: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|cause| {
-        Error::invalid("the value cannot be written as JSON").with("record", name).caused_by(cause)
-    })
-}
-
-pub(crate) fn decode<T: DeserializeOwned>(
-    name: &Name,
-    record: &engine::RawRecord,
-) -> Result<Versioned<T>> {
-    let value = serde_json::from_slice(&record.value).map_err(|cause| {
-        let text = "the record holds something else than this program expects: \
-             look who else writes it";
-        Error::new(ErrorKind::Unexpected, text).with("record", name).caused_by(cause)
-    })?;
-    Ok(Versioned { value, version: record.version })
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::pace::Pace;
 use super::stock::Stock;
-use super::stripe::Stripe;
 use super::supply::{Scale, Supply, give_back};
 use crate::error::{Error, Result};
 use crate::locks::Locks;
@@ -206,12 +205,9 @@ impl SegmentIds {
         self.0.stock.wait(|_| self.try_next()).await
     }
 
-    /// A stripe of these ids for one thread or task, which is many times faster
-    /// where several want ids all the time. Ids rise within a stripe, and not
-    /// between stripes.
-    #[must_use]
-    pub fn stripe(&self) -> Stripe {
-        Stripe::new(self.clone(), self.0.scale.stride)
+    /// How far apart two ids are.
+    pub(super) fn stride(&self) -> u64 {
+        self.0.scale.stride
     }
 
     /// Up to `most` ids that lie together, if there is one at hand.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fingerprint::Fingerprint;
-use crate::claim::VALUE_MAX;
+use crate::claim::{RawRecord, VALUE_MAX};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How entries are written; others are refused.
@@ -47,6 +47,19 @@ pub(crate) struct Entry {
     pub(crate) stamp: u64,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) outcome: Vec<u8>,
+}
+
+/// An entry in the version it was found in.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) entry: Entry,
+    pub(super) version: u64,
+}
+
+impl Found {
+    pub(super) fn of(record: RawRecord) -> Result<Self> {
+        Ok(Self { version: record.version, entry: Entry::decode(record.value)? })
+    }
 }
 
 impl Entry {

@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use super::builder::{Done, Failure, Kept, OnCrash, Once};
-use super::call::{Call, Found, late};
-use super::entry::{Entry, State};
+use super::entry::{Entry, Found, State};
 use super::flight::Lead;
 use super::key::millis;
-use super::refusal::OnceError;
+use super::lookup::Call;
+use super::refusal::{OnceError, late};
 use super::turn::Turn;
 use crate::claim::{Expect, Predecessor, RawRecord, Released, SPAN_MAX, Store};
 use crate::error::Result;

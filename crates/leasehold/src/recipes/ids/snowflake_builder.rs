@@ -1,17 +1,18 @@
-//! How to make Snowflake ids.
+//! The builder of Snowflake ids: what can be chosen, and the claim of worker
+//! numbers.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Inner, Lease, SnowflakeIds};
+use super::layout::Layout;
+use super::snowflake::{Lease, SnowflakeIds};
+use super::tenure::{Renewer, Tenure, end_with};
+use super::ticks::Ticks;
+use super::worker::{Claimed, Mark, Post};
 use crate::clock::wall::WallClock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
-use crate::recipes::ids::layout::Layout;
-use crate::recipes::ids::tenure::{Renewer, Tenure, end_with};
-use crate::recipes::ids::ticks::Ticks;
-use crate::recipes::ids::worker::{Claimed, Mark, Post};
 
 /// How far the clock may go back.
 const BUDGET: Duration = Duration::from_secs(1);
@@ -61,7 +62,7 @@ enum Source {
 }
 
 impl Snowflake {
-    pub(in crate::recipes::ids) fn leased(locks: &Locks, tag: &str) -> Self {
+    pub(super) fn leased(locks: &Locks, tag: &str) -> Self {
         let (locks, tag) = (locks.clone(), tag.to_owned());
         Self::from(Source::Leased { locks, tag, count: 1, ttl: TTL, key: None }, Layout::default())
     }
@@ -285,16 +286,7 @@ impl Snowflake {
     }
 
     fn generator(&self, workers: &[u32], ticks: Arc<Ticks>, lease: Option<Lease>) -> SnowflakeIds {
-        let bits = self.layout.sequence_bits();
-        SnowflakeIds(Arc::new(Inner {
-            ticks,
-            lanes: workers.iter().map(|worker| u64::from(*worker) << bits).collect(),
-            layout: self.layout,
-            wall: self.wall.clone(),
-            spin: self.spin,
-            home: OnceLock::new(),
-            lease,
-        }))
+        SnowflakeIds::new(workers, self.layout, ticks, self.wall.clone(), self.spin, lease)
     }
 
     fn check(&self) -> Result<()> {
