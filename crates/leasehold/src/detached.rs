@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use self::watchdog::{Orphan, Watched};
+use self::watchdog::{Orphan, Registration};
 use crate::engine::BoxFuture;
 use crate::home::Handle;
 
 /// One result on its way from a task to a user's future.
 pub(crate) struct Handoff<T> {
-    inner: Mutex<Inner<T>>,
+    inner: Mutex<HandoffState<T>>,
     /// The task that fills it, as long as that is not at home.
     task: Mutex<Option<BoxFuture<()>>>,
     /// Whether the task need not be at home now.
@@ -28,7 +28,7 @@ pub(crate) struct Handoff<T> {
 }
 
 #[derive(Debug)]
-struct Inner<T> {
+struct HandoffState<T> {
     item: Option<T>,
     taker: Taker,
     /// The task that waits for the taker's next move.
@@ -47,7 +47,7 @@ enum Taker {
 
 impl<T> Handoff<T> {
     fn new(stays: bool) -> Self {
-        let inner = Inner { item: None, taker: Taker::Waiting(None), giver: None };
+        let inner = HandoffState { item: None, taker: Taker::Waiting(None), giver: None };
         Self {
             inner: Mutex::new(inner),
             task: Mutex::default(),
@@ -128,7 +128,7 @@ impl<T> Handoff<T> {
         drop(unfetched);
     }
 
-    fn leave(mut inner: MutexGuard<'_, Inner<T>>, how: Taker) {
+    fn leave(mut inner: MutexGuard<'_, HandoffState<T>>, how: Taker) {
         inner.taker = how;
         let giver = inner.giver.take();
         drop(inner);
@@ -137,7 +137,7 @@ impl<T> Handoff<T> {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner<T>> {
+    fn inner(&self) -> MutexGuard<'_, HandoffState<T>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -174,7 +174,7 @@ pub(crate) struct Detached<T: Send + 'static> {
     handoff: Arc<Handoff<T>>,
     home: Handle,
     /// While the task is here.
-    watched: Option<Watched>,
+    watched: Option<Registration>,
 }
 
 impl<T: Send + 'static> Detached<T> {
@@ -204,7 +204,7 @@ impl<T: Send + 'static> Detached<T> {
     /// The task goes on here, and home knows of it.
     fn stay(&mut self) {
         let handoff: Weak<Handoff<T>> = Arc::downgrade(&self.handoff);
-        self.watched.get_or_insert_with(|| Watched::new(handoff, &self.home));
+        self.watched.get_or_insert_with(|| Registration::new(handoff, &self.home));
     }
 }
 

@@ -12,10 +12,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Cheap to clone, and opaque: look at [`Error::kind`], [`Error::outcome`] or
 /// one of the predicates. No secret ever appears in its text.
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorParts>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorParts {
     kind: ErrorKind,
     effect: Effect,
     message: String,
@@ -58,7 +58,7 @@ impl Error {
     /// An error that certainly had no effect.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ErrorParts {
             kind,
             effect: Effect::NotApplied,
             message: message.into(),
@@ -123,7 +123,7 @@ impl Error {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::TimedOut)
     }
 
-    fn edit(self, change: impl FnOnce(&mut Inner)) -> Self {
+    fn edit(self, change: impl FnOnce(&mut ErrorParts)) -> Self {
         let mut inner = self.0;
         change(Arc::make_mut(&mut inner));
         Self(inner)

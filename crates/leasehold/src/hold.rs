@@ -18,9 +18,9 @@ use crate::engine::Loss;
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
-use self::facts::{Facts, Phase};
+use self::facts::{Facts, HoldPhase};
 use self::shared_facts::SharedFacts;
-pub(crate) use self::standing::Before;
+pub(crate) use self::standing::PriorStanding;
 pub use self::standing::Standing;
 pub(crate) use self::terms::Terms;
 pub(crate) use self::timing::Timing;
@@ -154,10 +154,10 @@ impl Hold {
             return Standing::Lost(Loss::Expired);
         }
         match &facts.phase {
-            Phase::Asked | Phase::Held => Standing::Held,
-            Phase::Jeopardy => Standing::Jeopardy,
-            Phase::Lost(loss) => Standing::Lost(loss.clone()),
-            Phase::Released => Standing::Released,
+            HoldPhase::Asked | HoldPhase::Held => Standing::Held,
+            HoldPhase::Jeopardy => Standing::Jeopardy,
+            HoldPhase::Lost(loss) => Standing::Lost(loss.clone()),
+            HoldPhase::Released => Standing::Released,
         }
     }
 
@@ -183,7 +183,7 @@ impl Hold {
     /// Resolves when a queued ticket has something to look at: it was granted
     /// behind our back, or its place is gone.
     pub(crate) async fn stirred(&self) {
-        self.facts.until(|facts| facts.look || facts.phase != Phase::Asked).await;
+        self.facts.until(|facts| facts.look || facts.phase != HoldPhase::Asked).await;
         self.facts.lock().look = false;
     }
 
@@ -210,7 +210,7 @@ impl Hold {
     /// answer came, or the hold has ended meanwhile.
     pub(crate) fn granted(&self, grant: &Grant, drift: Duration) -> bool {
         let mut facts = self.facts.lock();
-        if facts.phase != Phase::Asked {
+        if facts.phase != HoldPhase::Asked {
             return false;
         }
         if !self.terms.renewed {
@@ -235,7 +235,7 @@ impl Hold {
         let stale = fence <= facts.floor && !mutant::lives(Mutant::StaleHandOver);
         // Without a place there is no telling how long it runs.
         let placed = facts.confirmed != Moment::default();
-        if facts.phase != Phase::Asked || now >= facts.deadline || stale || !placed {
+        if facts.phase != HoldPhase::Asked || now >= facts.deadline || stale || !placed {
             return false;
         }
         if !self.terms.renewed {
@@ -251,7 +251,7 @@ impl Hold {
     /// A place in a queue was taken or kept.
     pub(crate) fn placed(&self, place: Place, drift: Duration) {
         let mut facts = self.facts.lock();
-        if facts.phase == Phase::Asked {
+        if facts.phase == HoldPhase::Asked {
             facts.floor = facts.floor.max(place.floor);
             facts.confirm(place.sent_at, place.ttl, drift);
         }
@@ -269,16 +269,16 @@ impl Hold {
         let mut facts = self.facts.lock();
         if facts.is_held() && self.clock.now() < facts.deadline {
             facts.confirm(sent_at, ttl, drift);
-            facts.phase = Phase::Held;
+            facts.phase = HoldPhase::Held;
         }
     }
 
     /// A renewal failed; the deadline stands. True if that is news.
     pub(crate) fn jeopardize(&self) -> bool {
         let mut facts = self.facts.lock();
-        let news = facts.phase == Phase::Held;
+        let news = facts.phase == HoldPhase::Held;
         if news {
-            facts.phase = Phase::Jeopardy;
+            facts.phase = HoldPhase::Jeopardy;
         }
         news
     }
@@ -288,27 +288,27 @@ impl Hold {
         let mut facts = self.facts.lock();
         let held = facts.is_held();
         if held {
-            facts.phase = Phase::Lost(loss);
+            facts.phase = HoldPhase::Lost(loss);
             self.facts.tell(&facts);
         }
         held
     }
 
     /// It is given back; says how it stood.
-    pub(crate) fn give_back(&self) -> Before {
+    pub(crate) fn give_back(&self) -> PriorStanding {
         let now = self.clock.now();
         let mut facts = self.facts.lock();
         facts.given_back = facts.given_back.min(now);
         let before = match facts.phase {
-            Phase::Asked => Before::Asked,
-            Phase::Held | Phase::Jeopardy if now < facts.deadline => Before::Held,
-            Phase::Held | Phase::Jeopardy => Before::Overdue,
-            Phase::Lost(_) | Phase::Released => Before::Ended,
+            HoldPhase::Asked => PriorStanding::Asked,
+            HoldPhase::Held | HoldPhase::Jeopardy if now < facts.deadline => PriorStanding::Held,
+            HoldPhase::Held | HoldPhase::Jeopardy => PriorStanding::Overdue,
+            HoldPhase::Lost(_) | HoldPhase::Released => PriorStanding::Ended,
         };
         match before {
-            Before::Asked | Before::Held => facts.phase = Phase::Released,
-            Before::Overdue => facts.phase = Phase::Lost(Loss::Expired),
-            Before::Ended => {}
+            PriorStanding::Asked | PriorStanding::Held => facts.phase = HoldPhase::Released,
+            PriorStanding::Overdue => facts.phase = HoldPhase::Lost(Loss::Expired),
+            PriorStanding::Ended => {}
         }
         self.facts.tell(&facts);
         before

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinError;
 
-use crate::acquire::{self, Request, Sought};
+use crate::acquire::{self, LockRequest, Sought};
 use crate::claim::Owner;
 use crate::client::Client;
 #[cfg(feature = "once")]
@@ -348,7 +348,7 @@ impl Locks {
     }
 
     /// Carries out a request.
-    pub(crate) async fn acquire(&self, request: &Request) -> Result<Sought<Guard>> {
+    pub(crate) async fn acquire(&self, request: &LockRequest) -> Result<Sought<Guard>> {
         let client = &self.client;
         client.check()?;
         let sought = acquire::acquire(&client.core, request, || client.check_home()).await?;

@@ -18,7 +18,7 @@ pub enum Standing {
 
 /// How a hold stood when it was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum PriorStanding {
     /// Not granted yet, as far as we know.
     Asked,
     /// Ours.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Effort, Request, Sought};
+use crate::acquire::{Effort, LockRequest, Sought};
 use crate::claim::{Mode, Owner, Wants};
 use crate::clock::Moment;
 use crate::engine::{BoxFuture, Status};
@@ -92,13 +92,13 @@ impl RequestBuilder {
         self.locks.status(self.name()?.as_str()).await
     }
 
-    fn request(&self, mode: Mode, effort: Effort) -> Result<Request> {
+    fn request(&self, mode: Mode, effort: Effort) -> Result<LockRequest> {
         Ok(self.request_for(self.name()?, mode, effort))
     }
 
     /// A request for another name, on the same engine.
-    pub(crate) fn request_for(&self, name: Name, mode: Mode, effort: Effort) -> Request {
-        Request {
+    pub(crate) fn request_for(&self, name: Name, mode: Mode, effort: Effort) -> LockRequest {
+        LockRequest {
             name,
             mode,
             owner: self.owner.clone(),
@@ -263,7 +263,7 @@ impl Lock {
         self
     }
 
-    fn request(&self) -> Result<Request> {
+    fn request(&self) -> Result<LockRequest> {
         let since = self.builder.locks.clock().now();
         self.builder.request(self.mode, self.patience.effort(since))
     }

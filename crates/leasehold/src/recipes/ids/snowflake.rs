@@ -46,10 +46,10 @@ const REST: Duration = Duration::from_millis(1);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct SnowflakeIds(Arc<Inner>);
+pub struct SnowflakeIds(Arc<SnowflakeGenerator>);
 
 #[derive(Debug)]
-struct Inner {
+struct SnowflakeGenerator {
     ticks: Arc<Ticks>,
     /// The bits of each worker, in place.
     lanes: Box<[u64]>,
@@ -57,12 +57,12 @@ struct Inner {
     wall: WallClock,
     spin: bool,
     home: OnceLock<Arc<Home>>,
-    lease: Option<Lease>,
+    lease: Option<WorkerLease>,
 }
 
 /// What makes the worker numbers ours.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(super) struct WorkerLease {
     pub(super) tenure: Arc<Tenure>,
     pub(super) marks: Arc<tokio::sync::Mutex<Vec<Mark>>>,
     // Dropped before the client may end.
@@ -77,11 +77,19 @@ impl SnowflakeIds {
         ticks: Arc<Ticks>,
         wall: WallClock,
         spin: bool,
-        lease: Option<Lease>,
+        lease: Option<WorkerLease>,
     ) -> Self {
         let bits = layout.sequence_bits();
         let lanes = workers.iter().map(|worker| u64::from(*worker) << bits).collect();
-        Self(Arc::new(Inner { ticks, lanes, layout, wall, spin, home: OnceLock::new(), lease }))
+        Self(Arc::new(SnowflakeGenerator {
+            ticks,
+            lanes,
+            layout,
+            wall,
+            spin,
+            home: OnceLock::new(),
+            lease,
+        }))
     }
 
     /// The next id; waits while the present millisecond is full.
@@ -250,7 +258,7 @@ impl SnowflakeIds {
     }
 }
 
-impl Inner {
+impl SnowflakeGenerator {
     /// The present millisecond, by the layout.
     #[inline]
     fn now(&self) -> u64 {
@@ -334,13 +342,13 @@ impl Inner {
     }
 }
 
-impl Lease {
+impl WorkerLease {
     fn give_up(&self) -> Vec<Guard> {
         std::mem::take(&mut *self.guards.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Drop for Inner {
+impl Drop for SnowflakeGenerator {
     fn drop(&mut self) {
         if let (Some(rest), Some(lease)) = (self.shut(), &self.lease) {
             // Nobody is left to hear of a failure: the ttl ends it.

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::layout::Layout;
-use super::snowflake::{Lease, SnowflakeIds};
+use super::snowflake::{SnowflakeIds, WorkerLease};
 use super::tenure::{Renewer, Tenure, end_with};
 use super::ticks::Ticks;
-use super::worker::{Claimed, Mark, Post};
+use super::worker::{Mark, Post, WorkerClaim};
 use crate::clock::wall::WallClock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
@@ -216,7 +216,7 @@ impl Snowflake {
         Ok(self.begin(&post.locks, posts))
     }
 
-    async fn claim(&self, post: &Post, count: u32, key: Option<&str>) -> Result<Vec<Held>> {
+    async fn claim(&self, post: &Post, count: u32, key: Option<&str>) -> Result<Vec<HeldWorker>> {
         let mut held = Vec::new();
         let mut ahead = 0;
         let machines = self.layout.machines();
@@ -226,11 +226,11 @@ impl Snowflake {
             }
             let number = self.layout.worker(self.cluster, machine);
             match post.claim(number, self.wall.millis()).await? {
-                Claimed::Ours(guard, mark, before) => {
-                    held.push(Held { number, guard, mark, before })
+                WorkerClaim::Ours(guard, mark, before) => {
+                    held.push(HeldWorker { number, guard, mark, before })
                 }
-                Claimed::Busy => {}
-                Claimed::Ahead(by) => ahead = by.max(ahead),
+                WorkerClaim::Busy => {}
+                WorkerClaim::Ahead(by) => ahead = by.max(ahead),
             }
         }
         if held.len() == count as usize && count > 0 { Ok(held) } else { Err(self.none(ahead)) }
@@ -253,7 +253,7 @@ impl Snowflake {
         Error::new(ErrorKind::Unavailable, text)
     }
 
-    fn begin(&self, locks: &Locks, posts: Vec<Held>) -> SnowflakeIds {
+    fn begin(&self, locks: &Locks, posts: Vec<HeldWorker>) -> SnowflakeIds {
         let ticks = Arc::new(self.ticks(posts.len() as u64));
         let before = posts.iter().map(|held| held.before).max().unwrap_or_default();
         ticks.start_above(before.saturating_sub(self.layout.since()));
@@ -277,7 +277,7 @@ impl Snowflake {
         for guard in &guards {
             locks.spawn(end_with(guard.known(), Arc::clone(&tenure)));
         }
-        let lease = Lease { tenure, marks, guards: Mutex::new(guards), locks };
+        let lease = WorkerLease { tenure, marks, guards: Mutex::new(guards), locks };
         self.generator(&numbers, ticks, Some(lease))
     }
 
@@ -285,7 +285,12 @@ impl Snowflake {
         Ticks::new(workers * u64::from(self.layout.per_millisecond()), self.budget)
     }
 
-    fn generator(&self, workers: &[u32], ticks: Arc<Ticks>, lease: Option<Lease>) -> SnowflakeIds {
+    fn generator(
+        &self,
+        workers: &[u32],
+        ticks: Arc<Ticks>,
+        lease: Option<WorkerLease>,
+    ) -> SnowflakeIds {
         SnowflakeIds::new(workers, self.layout, ticks, self.wall.clone(), self.spin, lease)
     }
 
@@ -316,7 +321,7 @@ impl Snowflake {
         end.saturating_sub(self.wall.millis())
     }
 
-    fn warn(&self, locks: &Locks, held: &Held) {
+    fn warn(&self, locks: &Locks, held: &HeldWorker) {
         if self.left() < YEAR {
             locks.core().observer.ids_end_soon(held.guard.name(), self.left() / DAY);
         }
@@ -324,7 +329,7 @@ impl Snowflake {
 }
 
 /// A worker number that is ours.
-struct Held {
+struct HeldWorker {
     number: u32,
     guard: Guard,
     mark: Mark,

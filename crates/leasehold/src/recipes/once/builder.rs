@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::entry::OUTCOME_MAX;
 use super::flight::Flights;
-use super::seen::Seen;
+use super::seen::SeenKeys;
 use crate::claim::Wants;
 use crate::error::{Error, Result};
 use crate::locks::Locks;
@@ -129,7 +129,7 @@ pub struct Once {
     pub(super) crash: OnCrash,
     pub(super) table: OnceTable,
     pub(super) flights: Arc<Flights>,
-    pub(super) seen: Arc<Seen>,
+    pub(super) seen: Arc<SeenKeys>,
 }
 
 impl Locks {

@@ -3,11 +3,11 @@
 use std::fmt::Display;
 
 use super::builder::{Done, Kept, OnBusy, OnCrash, Once};
-use super::entry::{Entry, Found};
+use super::entry::{Found, KeyEntry};
 use super::fingerprint::Fingerprint;
 use super::flight::{Lead, Role, landed};
 use super::key::Key;
-use super::lookup::Call;
+use super::lookup::OnceCall;
 use super::refusal::{OnceError, Refusal, late, running};
 use super::run::Run;
 use super::turn::Turn;
@@ -19,15 +19,15 @@ use crate::guard::Guard;
 use crate::name::Name;
 
 /// What a claim of a key has brought.
-enum Claimed {
+enum KeyClaim {
     /// The lease, and what is known of the key.
     Lease(Guard, Option<Found>),
     /// Something that is known, and no lease.
     Known(Found),
 }
 
-impl Claimed {
-    const fn entry(&self) -> Option<&Entry> {
+impl KeyClaim {
+    const fn entry(&self) -> Option<&KeyEntry> {
         match self {
             Self::Lease(_, Some(found)) | Self::Known(found) => Some(&found.entry),
             Self::Lease(_, None) => None,
@@ -80,7 +80,7 @@ impl Once {
 
     pub(super) async fn carry_out<F, Fut, T, E>(
         &self,
-        call: Call,
+        call: OnceCall,
         work: F,
     ) -> Result<Done, OnceError<E>>
     where
@@ -160,7 +160,7 @@ impl Once {
 
     /// Replay or run: leads the tasks of this process that have the same key, or
     /// follows the one that leads.
-    async fn step(&self, call: Call) -> Result<Step<'_>, Refusal> {
+    async fn step(&self, call: OnceCall) -> Result<Step<'_>, Refusal> {
         let effort = self.effort();
         let until = match effort {
             Effort::Wait { until, .. } | Effort::Attempts { until, .. } => until,
@@ -175,7 +175,7 @@ impl Once {
             let landed = self.builder.locks.until(until, landed(news)).await;
             let entry = landed.ok_or_else(|| running(&call.name))?;
             if let Some(entry) = entry
-                && let Some(done) = self.judge(&call, Entry::clone(&entry))?
+                && let Some(done) = self.judge(&call, KeyEntry::clone(&entry))?
             {
                 return Ok(Step::Replay(done));
             }
@@ -190,7 +190,7 @@ impl Once {
         }
     }
 
-    async fn lead(&self, call: Call, lead: Lead, effort: Effort) -> Result<Step<'_>, Refusal> {
+    async fn lead(&self, call: OnceCall, lead: Lead, effort: Effort) -> Result<Step<'_>, Refusal> {
         let mut claimed = self.claim_and_load(&call.name, effort, self.builder.wants).await?;
         let (guard, found) = loop {
             if let Some(entry) = claimed.entry().cloned()
@@ -202,9 +202,9 @@ impl Once {
                 return judged.map(Step::Replay);
             }
             match claimed {
-                Claimed::Lease(guard, found) => break (guard, found),
+                KeyClaim::Lease(guard, found) => break (guard, found),
                 // What is there is no outcome: now it takes the lease.
-                Claimed::Known(_) => {
+                KeyClaim::Known(_) => {
                     let wants = Wants::LeaseAndRecord;
                     claimed = self.claim_and_load(&call.name, effort, wants).await?;
                 }
@@ -227,17 +227,17 @@ impl Once {
         name: &Name,
         effort: Effort,
         wants: Wants,
-    ) -> Result<Claimed, Refusal> {
+    ) -> Result<KeyClaim, Refusal> {
         let mut guard = match self.claim(name, effort, wants).await? {
             Sought::Lease(guard) => guard,
-            Sought::Record(record) => return Ok(Claimed::Known(Found::of(record)?)),
+            Sought::Record(record) => return Ok(KeyClaim::Known(Found::of(record)?)),
             Sought::Busy => return Err(running(name)),
         };
         let found = match guard.take_loaded() {
             Some(record) => record.map(Found::of).transpose()?,
             None => self.load(name).await?,
         };
-        Ok(Claimed::Lease(guard, found))
+        Ok(KeyClaim::Lease(guard, found))
     }
 
     async fn claim(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::builder::{Done, Once};
-use super::entry::{Entry, Found, State};
+use super::entry::{Found, KeyEntry, Progress};
 use super::fingerprint::Fingerprint;
 use super::key::{Key, Trace, millis};
 use super::refusal::Refusal;
@@ -12,7 +12,7 @@ use crate::name::Name;
 
 /// What one caller asks for.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct OnceCall {
     pub(super) name: Name,
     pub(super) fingerprint: Fingerprint,
     pub(super) trace: Option<Trace>,
@@ -25,12 +25,12 @@ impl Once {
         key: &Key,
         fingerprint: Fingerprint,
         keep: Duration,
-    ) -> Result<Call, Refusal> {
-        Ok(Call { name: self.name(key)?, fingerprint, trace: key.trace, keep })
+    ) -> Result<OnceCall, Refusal> {
+        Ok(OnceCall { name: self.name(key)?, fingerprint, trace: key.trace, keep })
     }
 
     /// What a plain look finds: one request, and no lease.
-    pub(super) async fn recall(&self, call: &Call) -> Result<Option<Done>, Refusal> {
+    pub(super) async fn recall(&self, call: &OnceCall) -> Result<Option<Done>, Refusal> {
         match self.load(&call.name).await? {
             Some(found) => self.judge(call, found.entry),
             None => Ok(None),
@@ -45,7 +45,7 @@ impl Once {
     }
 
     /// What an entry means to a caller; `None` if the work has to be run.
-    pub(super) fn judge(&self, call: &Call, entry: Entry) -> Result<Option<Done>, Refusal> {
+    pub(super) fn judge(&self, call: &OnceCall, entry: KeyEntry) -> Result<Option<Done>, Refusal> {
         let now = self.now();
         let age = entry.age(now);
         if let Some(trace) = call.trace {
@@ -59,18 +59,18 @@ impl Once {
         if !entry.fingerprint.fits(call.fingerprint) {
             return Err(Refusal::Mismatch);
         }
-        if entry.state != State::Started {
+        if entry.state != Progress::Started {
             self.seen.note(&call.name);
         }
         // Without a tombstone it is kept for as long as the engine has it: a wall
         // clock that is ahead must not run the work again.
         let over = now >= entry.until && !self.tombstone.is_zero();
         match entry.state {
-            State::Started => Ok(None),
+            Progress::Started => Ok(None),
             _ if over => Err(Refusal::Gone { age }),
-            State::Done => Ok(Some(Done::new(entry.outcome, true, age))),
-            State::Bare => Err(Refusal::NotKept { age }),
-            State::Failed => {
+            Progress::Done => Ok(Some(Done::new(entry.outcome, true, age))),
+            Progress::Bare => Err(Refusal::NotKept { age }),
+            Progress::Failed => {
                 let message = String::from_utf8_lossy(&entry.outcome).into_owned();
                 Err(Refusal::FailedBefore { message, age })
             }
