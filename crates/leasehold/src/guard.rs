@@ -123,6 +123,10 @@ impl Guard {
     ///
     /// The future owns what it needs and can outlive the guard. It then ends
     /// when the guard does.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped at any time, and asked for again.
     pub fn lost(&self) -> impl Future<Output = Standing> + Send + 'static {
         let hold = Arc::clone(self.hold());
         async move {
@@ -133,7 +137,8 @@ impl Guard {
 
     /// Resolves when somebody asks the holder to let go, with an
     /// [`Eviction::asking`](crate::engine::Eviction::asking) or as Curator does. The
-    /// holder may take its time, or not listen at all.
+    /// holder may take its time, or not listen at all. The future can be dropped at
+    /// any time, and asked for again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -172,6 +172,10 @@ impl Locks {
     /// # Errors
     ///
     /// `Invalid` for a bad name; the engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn status(&self, name: impl AsRef<str>) -> Result<Status> {
         let locks = self.routed(name.as_ref());
         let name = locks.name(name.as_ref())?;
@@ -191,6 +195,10 @@ impl Locks {
     ///
     /// `Lost` if it does not hold any more; `Invalid` for a bad name; the
     /// engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn check_sequencer(&self, sequencer: &Sequencer) -> Result<()> {
         let status = self.status(&sequencer.name).await?;
         let holds =
@@ -206,6 +214,10 @@ impl Locks {
     /// # Errors
     ///
     /// The engine's error if it cannot list or cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn list(&self, prefix: impl Into<Arc<str>>, page: Page) -> Result<Listing> {
         let selector = Selector::Prefix(self.namespace.clone(), prefix.into());
         self.at_home(|| self.client.core.engine.inspect(selector, page)).await
@@ -216,6 +228,10 @@ impl Locks {
     /// # Errors
     ///
     /// The engine's error if it cannot be reached; `Unsupported` if it cannot ask.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have taken leases away, or asked for them.
     pub async fn evict(&self, mut eviction: Eviction) -> Result<Evicted> {
         let locks = self.routed(eviction.name.as_str());
         if !std::ptr::eq(locks, self) {
@@ -229,6 +245,10 @@ impl Locks {
     /// # Errors
     ///
     /// The engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn examine(&self) -> Result<Vec<Finding>> {
         self.at_home(|| self.client.core.engine.examine()).await
     }
@@ -260,6 +280,11 @@ impl Locks {
     /// # Errors
     ///
     /// `TimedOut` if something was still on its way.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once it has begun it goes on in the background, even if the future is
+    /// dropped.
     pub async fn shutdown(&self, limit: Duration) -> Result<()> {
         let core = Arc::clone(&self.client.core);
         Detached::of(core.home.clone(), async move { shut_down(&core, limit).await }).await

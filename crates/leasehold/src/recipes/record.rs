@@ -115,6 +115,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// `Invalid` for a bad name; `Unsupported` if the engine keeps no records;
     /// `Unexpected` if the value is not a `T`; the engine's error if it cannot
     /// be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn get(&self) -> Result<Option<Versioned<T>>> {
         let name = self.name.clone()?;
         let record_store = self.locks.record_store()?;
@@ -129,6 +133,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// Those of [`Record::get`]; `Invalid` if the value is too large or is no
     /// JSON; `NotHeld` if it is to be bound to a lease that has ended. With
     /// the outcome `Unknown` it may have been written.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have written.
     pub async fn set(&self, value: &T) -> Result<u64> {
         match self.write(Expect::Any, Some(value)).await? {
             Ok(version) => Ok(version),
@@ -141,6 +149,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::set`]; a lost race is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have written.
     pub async fn set_if(&self, version: u64, value: &T) -> Result<Swap<T>> {
         self.write(Expect::Version(version), Some(value)).await
     }
@@ -150,6 +162,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::set`]; a lost race is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have written.
     pub async fn create(&self, value: &T) -> Result<Swap<T>> {
         self.write(Expect::Absent, Some(value)).await
     }
@@ -159,6 +175,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::set`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have deleted.
     pub async fn delete(&self) -> Result<()> {
         self.write(Expect::Any, None).await.map(drop)
     }
@@ -169,6 +189,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::set`]; a lost race is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have deleted.
     pub async fn delete_if(&self, version: u64) -> Result<Swap<T>> {
         self.write(Expect::Version(version), None).await
     }
@@ -210,6 +234,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::get`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call watches nothing.
     pub async fn watch(&self) -> Result<Watch<T>> {
         Watch::start(&self.locks, Scope::name(&self.name.clone()?)).await
     }

@@ -67,6 +67,10 @@ impl<T: Serialize + DeserializeOwned + Send> Records<T> {
     /// # Errors
     ///
     /// Those of [`Record::get`](crate::Record::get).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn list(&self, depth: usize) -> Result<Vec<(Name, Versioned<T>)>> {
         let (mut all, mut page) = (Vec::new(), Page::default());
         loop {
@@ -88,6 +92,10 @@ impl<T: Serialize + DeserializeOwned + Send> Records<T> {
     /// # Errors
     ///
     /// Those of [`Record::get`](crate::Record::get).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call watches nothing.
     pub async fn watch(&self, depth: usize) -> Result<Watch<T>> {
         Watch::start(&self.locks, self.scope(depth)).await
     }

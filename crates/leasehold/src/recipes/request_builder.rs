@@ -230,6 +230,10 @@ impl Patience {
 }
 
 /// A lock to be awaited.
+///
+/// # Cancel safety
+///
+/// A dropped future leaves nothing behind. Its place in the queue is lost.
 #[must_use = "does nothing unless awaited"]
 #[derive(Debug)]
 pub struct Lock {

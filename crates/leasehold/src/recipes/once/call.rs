@@ -106,6 +106,10 @@ impl Once {
     /// # Errors
     ///
     /// As [`Once::run`], without those of the work.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn outcome(
         &self,
         key: impl Into<Key>,
