@@ -9,8 +9,27 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong, where, and what to do about it.
 ///
-/// Cheap to clone, and opaque: look at [`Error::kind`], [`Error::outcome`] or
+/// Cheap to clone, and opaque: look at [`Error::kind`], [`Error::effect`] or
 /// one of the predicates. No secret ever appears in its text.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let locks = leasehold::Locks::memory();
+/// use std::time::Duration;
+/// use leasehold::{Effect, ErrorKind};
+///
+/// let order = locks.mutex("order/42");
+/// let guard = order.lock().await?;
+/// let error = order.lock().within(Duration::ZERO).await.unwrap_err();
+///
+/// assert!(error.is_timed_out());
+/// assert_eq!(error.kind(), ErrorKind::TimedOut);
+/// assert_eq!(error.effect(), Effect::NotApplied, "nothing was left behind");
+/// assert!(error.to_string().contains("held by"), "it says who: {error}");
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<ErrorParts>);
 

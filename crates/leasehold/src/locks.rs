@@ -64,6 +64,22 @@ impl Locks {
 
     /// Like [`Locks::memory`], on a clock that a test moves by hand.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// use std::time::Duration;
+    /// use leasehold::{Locks, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let locks = Locks::memory_on(clock.clone());
+    /// let guard = locks.mutex("order/42").ttl(Duration::from_secs(30)).lock().await?;
+    /// guard.check()?;
+    ///
+    /// clock.advance(Duration::from_secs(31));
+    /// assert!(guard.check().unwrap_err().is_lost(), "the machine has slept for too long");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the operating system gives no thread.
@@ -95,6 +111,17 @@ impl Locks {
     }
 
     /// The same engine, with names of another namespace.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// let (shop, forum) = (locks.namespace("shop")?, locks.namespace("forum")?);
+    /// let guard = shop.mutex("user/7").lock().await?;
+    /// assert!(forum.mutex("user/7").try_lock().await?.is_some(), "another name");
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -149,12 +176,37 @@ impl Locks {
 
     /// The same engine, where waiting ends after `limit` unless a call says
     /// otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use std::time::Duration;
+    ///
+    /// let hasty = locks.wait_limit(Duration::from_millis(10));
+    /// let guard = hasty.mutex("order/42").lock().await?;
+    /// assert!(hasty.mutex("order/42").lock().await.unwrap_err().is_timed_out());
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn wait_limit(&self, limit: Duration) -> Self {
         Self { wait_limit: Some(limit), ..self.clone() }
     }
 
     /// What the opened engine promises and costs.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use leasehold::engine::profile::{Order, Reach};
+    ///
+    /// let profile = locks.profile();
+    /// assert_eq!((profile.scheme, profile.order), ("memory", Order::Fifo));
+    /// assert!(profile.reach < Reach::Host, "no other process sees these locks");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn profile(&self) -> &Profile {
         self.client.core.engine.profile()
@@ -168,6 +220,18 @@ impl Locks {
     }
 
     /// Who holds and who waits for `name`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// let guard = locks.mutex("order/42").label("checkout").lock().await?;
+    /// let status = locks.status("order/42").await?;
+    /// assert_eq!(&*status.holders[0].label, "checkout");
+    /// assert_eq!(status.holders[0].fence, Some(guard.fence()));
+    /// assert!(status.waiters.is_empty());
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -211,6 +275,23 @@ impl Locks {
 
     /// One page of the names that start with `prefix`, held or remembered.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use leasehold::engine::Page;
+    ///
+    /// let one = locks.mutex("order/1").lock().await?;
+    /// let two = locks.mutex("order/2").lock().await?;
+    ///
+    /// let found = locks.list("order/", Page::default()).await?;
+    /// let busy: Vec<_> = found.names.iter().filter(|status| status.is_busy()).collect();
+    /// assert_eq!(busy.len(), 2);
+    /// assert!(!found.more, "this is the last page");
+    /// # drop((one, two));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The engine's error if it cannot list or cannot be reached.
@@ -224,6 +305,21 @@ impl Locks {
     }
 
     /// Takes leases away from their holders, or asks them to let go.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use leasehold::engine::{Eviction, Target};
+    ///
+    /// let guard = locks.mutex("report").lock().await?;
+    /// let hung = Eviction::new(locks.name("report")?, Target::All, "ann", "it hangs")?;
+    /// assert_eq!(locks.evict(hung).await?.leases.len(), 1);
+    ///
+    /// guard.lost().await;
+    /// assert!(guard.check().unwrap_err().to_string().contains("evicted by ann: it hangs"));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -276,6 +372,19 @@ impl Locks {
     /// Stops renewing, releases what is still held and waits for it, `limit`
     /// at most. What could not be released ends with its ttl; connections are
     /// closed in any case.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = locks.mutex("order/42").lock().await?;
+    /// locks.shutdown(Duration::from_secs(5)).await?;
+    /// assert!(guard.check().is_err(), "it was given back");
+    /// assert!(locks.mutex("order/42").lock().await.is_err(), "nothing is locked any more");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

@@ -88,6 +88,20 @@ impl<T> Record<T> {
 
     /// What is written from this handle goes when the lease of `guard` ends:
     /// by release, expiry, eviction, or the death of this process.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// let guard = locks.mutex("leader").lock().await?;
+    /// let address = locks.record::<String>("leader/address").bound_to(&guard);
+    /// address.set(&"10.0.0.7".into()).await?;
+    /// assert!(address.get().await?.is_some());
+    ///
+    /// guard.release().await?;
+    /// assert!(address.get().await?.is_none(), "it went with the lease");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn bound_to(mut self, guard: &Guard) -> Self {
         self.lease = Some(if self.locks.granted(guard) {
@@ -132,7 +146,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     ///
     /// Those of [`Record::get`]; `Invalid` if the value is too large or is no
     /// JSON; `NotHeld` if it is to be bound to a lease that has ended. With
-    /// the outcome `Unknown` it may have been written.
+    /// the effect `Unknown` it may have been written.
     ///
     /// # Cancel safety
     ///
@@ -145,6 +159,20 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     }
 
     /// Writes `value` if this version is there; otherwise says what is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// let price = locks.record::<u32>("price/apple");
+    /// let version = price.set(&3).await?;
+    /// let newer = price.set_if(version, &4).await?.expect("nobody was faster");
+    /// assert!(newer > version);
+    ///
+    /// let Err(Some(found)) = price.set_if(version, &5).await? else { panic!("someone was") };
+    /// assert_eq!((found.value, found.version), (4, newer));
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///

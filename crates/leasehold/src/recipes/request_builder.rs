@@ -231,6 +231,22 @@ impl Patience {
 
 /// A lock to be awaited.
 ///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let locks = leasehold::Locks::memory();
+/// use std::time::Duration;
+///
+/// let report = locks.mutex("report");
+/// let guard = report.lock().within(Duration::from_secs(3)).await?;
+///
+/// // Without a place in the queue: three tries, 10 ms apart.
+/// let tries = report.lock().attempts(3).every(Duration::from_millis(10));
+/// assert!(tries.await.unwrap_err().is_timed_out());
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
+///
 /// # Cancel safety
 ///
 /// A dropped future leaves nothing behind. Its place in the queue is lost.

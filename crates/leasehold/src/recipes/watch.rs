@@ -31,6 +31,23 @@ pub enum Change<T> {
 /// [`Change::Resync`] in place of those that are missing.
 ///
 /// Start to watch, then read: what changes in between comes as news.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let locks = leasehold::Locks::memory();
+/// use leasehold::Change;
+///
+/// let price = locks.record::<u32>("price/apple");
+/// let mut changes = price.watch().await?;
+/// price.set(&3).await?;
+/// match changes.next().await? {
+///     Some(Change::Stored(name, found)) => println!("{}: {}", name.as_str(), found.value),
+///     Some(Change::Resync) => println!("read it again: {:?}", price.get().await?),
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(()) }
+/// ```
 pub struct Watch<T> {
     events: mpsc::Receiver<RecordEvent>,
     _locks: Locks,

@@ -103,6 +103,20 @@ impl Once {
     /// The outcome of a key, if there is one: never runs anything, and waits for
     /// nobody.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold::once::Fingerprint;
+    ///
+    /// let orders = leasehold::Locks::memory().once("orders");
+    /// assert!(orders.outcome("key-1", Fingerprint::none()).await?.is_none());
+    ///
+    /// orders.run("key-1", Fingerprint::none(), async |_| Ok::<_, String>("ordered")).await?;
+    /// let done = orders.outcome("key-1", Fingerprint::none()).await?.expect("it was run");
+    /// assert_eq!(done.outcome, b"ordered");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Once::run`], without those of the work.
