@@ -93,13 +93,13 @@ impl Error {
     /// The same error, with the reply lost: the request may have taken effect.
     #[must_use]
     pub fn unknown(self) -> Self {
-        self.edit(|inner| inner.effect = Effect::Unknown)
+        self.edit(|parts| parts.effect = Effect::Unknown)
     }
 
     /// The same error with its cause, as text: drivers are not part of our API.
     #[must_use]
     pub fn caused_by(self, cause: impl fmt::Display) -> Self {
-        self.edit(|inner| inner.cause = Some(cause.to_string()))
+        self.edit(|parts| parts.cause = Some(cause.to_string()))
     }
 
     /// The same error with one more fact: where it happened, to what. What was
@@ -109,7 +109,7 @@ impl Error {
         if self.0.context.iter().any(|(known, _)| *known == key) {
             return self;
         }
-        self.edit(|inner| inner.context.push((key, value.to_string())))
+        self.edit(|parts| parts.context.push((key, value.to_string())))
     }
 
     /// What a program may want to act on.
@@ -143,9 +143,9 @@ impl Error {
     }
 
     fn edit(self, change: impl FnOnce(&mut ErrorParts)) -> Self {
-        let mut inner = self.0;
-        change(Arc::make_mut(&mut inner));
-        Self(inner)
+        let mut parts = self.0;
+        change(Arc::make_mut(&mut parts));
+        Self(parts)
     }
 }
 
