@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use leasehold::sim::Client;
+use leasehold::sim::Process;
 use tokio::runtime::{Builder, Handle, RngSeed};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -48,7 +48,7 @@ pub type Hook = Box<dyn FnMut(&World) + Send>;
 pub(crate) struct Inner {
     pub(crate) net: Net,
     pub(crate) nodes: Vec<Node>,
-    clients: Vec<Arc<Client>>,
+    clients: Vec<Arc<Process>>,
     trace: Trace,
 }
 
@@ -112,7 +112,7 @@ impl World {
         let number = self.inner().clients.len();
         let dial = Box::new(move |host: &str, _| dial_from(&weak, number, host));
         let seed = self.0.seed ^ (number as u64 + 1) << 48;
-        let client = Client::new(label, seed, dial);
+        let client = Process::new(label, seed, dial);
         self.inner().clients.push(client);
         number
     }
@@ -125,7 +125,7 @@ impl World {
 
     /// The process behind a number.
     #[must_use]
-    pub fn client(&self, client: usize) -> Arc<Client> {
+    pub fn client(&self, client: usize) -> Arc<Process> {
         Arc::clone(&self.inner().clients[client])
     }
 

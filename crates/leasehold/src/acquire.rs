@@ -2,7 +2,7 @@
 //!
 //! [`acquire`] is the only way in. It [begins](attempt::begin) on the caller's
 //! thread; what comes to no end there goes on as a detached call, in the
-//! [waiting loop](wait::Wait).
+//! [waiting loop](wait::WaitLoop).
 
 mod attempt;
 mod releaser;
@@ -18,13 +18,13 @@ use crate::engine::BoxFuture;
 use crate::error::Result;
 
 pub(crate) use releaser::Releaser;
-pub(crate) use request::{Effort, Request};
+pub(crate) use request::{Effort, LockRequest};
 
 use attempt::{Attempt, Begun, UnderWay, begin};
-use wait::Wait;
+use wait::WaitLoop;
 
 /// What an engine answers to a claim that has left.
-type Answer = BoxFuture<Result<Verdict>>;
+type PendingVerdict = BoxFuture<Result<Verdict>>;
 
 /// What a request comes to.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ enum Delivery {
 /// whether there is anyone to leave the rest to.
 pub(crate) async fn acquire(
     core: &Arc<Core>,
-    request: &Request,
+    request: &LockRequest,
     check_home: impl FnOnce() -> Result<()>,
 ) -> Result<Sought<Releaser>> {
     let under_way = match here(|cx| begin(core, request, cx)).await {
@@ -76,7 +76,7 @@ pub(crate) async fn acquire(
 /// polled for it.
 async fn go_on(
     core: &Arc<Core>,
-    request: &Request,
+    request: &LockRequest,
     mut under_way: Option<Box<UnderWay>>,
 ) -> Result<Sought<Releaser>> {
     loop {
@@ -96,7 +96,7 @@ async fn go_on(
 /// it.
 async fn deliver(
     core: Arc<Core>,
-    request: Request,
+    request: LockRequest,
     begun: Option<Box<UnderWay>>,
     handoff: Arc<Handoff<Delivery>>,
 ) {
@@ -108,7 +108,7 @@ async fn deliver(
         None => (core.observer.asked(&request.name, request.mode, since), None),
     };
     let attempt = Attempt { core: &core, request: &request, asked: &asked };
-    let wait = Wait { attempt, handoff: &handoff };
+    let wait = WaitLoop { attempt, handoff: &handoff };
     let mut sought = asked.around(wait.seek(first)).await;
     if let (Ok(Sought::Lease(_)), Err(closed)) = (&sought, core.check_open()) {
         sought = Err(closed);
@@ -121,7 +121,7 @@ async fn deliver(
 }
 
 /// A future that is not polled must not keep the name from everyone else.
-async fn take_back_unfetched(core: &Core, request: &Request, handoff: &Handoff<Delivery>) {
+async fn take_back_unfetched(core: &Core, request: &LockRequest, handoff: &Handoff<Delivery>) {
     let patience = core.clock.now().after(request.terms.ttl / RENEW_FRACTION);
     tokio::select! {
         biased;

@@ -14,7 +14,7 @@ use crate::detached::{Detached, at_once, here, run_apart};
 use crate::engine::{BoxFuture, Engine, Loss};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
-use crate::hold::{Before, Hold};
+use crate::hold::{Hold, PriorStanding};
 use crate::home::Handle;
 use crate::losses::Losses;
 use crate::observe::Observer;
@@ -284,11 +284,11 @@ impl Core {
         self.schedule.forget(hold);
         self.owners.leave(hold);
         match before {
-            Before::Held => self.observer.released(hold),
-            Before::Overdue => self.observer.lost(hold, &Loss::Expired),
-            Before::Asked | Before::Ended => {}
+            PriorStanding::Held => self.observer.released(hold),
+            PriorStanding::Overdue => self.observer.lost(hold, &Loss::Expired),
+            PriorStanding::Asked | PriorStanding::Ended => {}
         }
-        matches!(before, Before::Asked | Before::Held)
+        matches!(before, PriorStanding::Asked | PriorStanding::Held)
             .then(|| keep_closed.map_or_else(Ending::new, Ending::closed_for))
     }
 

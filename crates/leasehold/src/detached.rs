@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
-use self::watchdog::{Orphan, Watched};
+use self::watchdog::{Orphan, Registration};
 use crate::engine::BoxFuture;
 use crate::home::Handle;
 
 /// One result on its way from a task to a user's future.
 pub(crate) struct Handoff<T> {
-    inner: Mutex<Inner<T>>,
+    state: Mutex<HandoffState<T>>,
     /// The task that fills it, as long as that is not at home.
     task: Mutex<Option<BoxFuture<()>>>,
     /// Whether the task need not be at home now.
@@ -28,7 +28,7 @@ pub(crate) struct Handoff<T> {
 }
 
 #[derive(Debug)]
-struct Inner<T> {
+struct HandoffState<T> {
     item: Option<T>,
     taker: Taker,
     /// The task that waits for the taker's next move.
@@ -47,9 +47,9 @@ enum Taker {
 
 impl<T> Handoff<T> {
     fn new(stays: bool) -> Self {
-        let inner = Inner { item: None, taker: Taker::Waiting(None), giver: None };
+        let state = HandoffState { item: None, taker: Taker::Waiting(None), giver: None };
         Self {
-            inner: Mutex::new(inner),
+            state: Mutex::new(state),
             task: Mutex::default(),
             stays: AtomicBool::new(stays),
             at_the_door: AtomicBool::new(false),
@@ -71,16 +71,16 @@ impl<T> Handoff<T> {
     /// Puts the result down for the taker. If the taker has gone the result is
     /// dropped, and cleans up after itself.
     pub(crate) fn put(&self, item: T) {
-        let mut inner = self.inner();
-        let waker = match &mut inner.taker {
+        let mut state = self.state();
+        let waker = match &mut state.taker {
             Taker::Waiting(waker) => waker.take(),
             Taker::Served | Taker::Gone => {
-                drop(inner);
+                drop(state);
                 return drop(item);
             }
         };
-        inner.item = Some(item);
-        drop(inner);
+        state.item = Some(item);
+        drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -88,7 +88,7 @@ impl<T> Handoff<T> {
 
     /// Takes the result back if nobody has fetched it.
     pub(crate) fn take_back(&self) -> Option<T> {
-        self.inner().item.take()
+        self.state().item.take()
     }
 
     /// Resolves once the taker was dropped.
@@ -103,42 +103,42 @@ impl<T> Handoff<T> {
     }
 
     fn poll_giver(&self, cx: &Context<'_>, done: impl Fn(&Taker) -> bool) -> Poll<()> {
-        let mut inner = self.inner();
-        if done(&inner.taker) {
+        let mut state = self.state();
+        if done(&state.taker) {
             return Poll::Ready(());
         }
-        inner.giver = Some(cx.waker().clone());
+        state.giver = Some(cx.waker().clone());
         Poll::Pending
     }
 
     fn poll_take(&self, cx: &Context<'_>) -> Poll<T> {
-        let mut inner = self.inner();
-        let Some(item) = inner.item.take() else {
-            inner.taker = Taker::Waiting(Some(cx.waker().clone()));
+        let mut state = self.state();
+        let Some(item) = state.item.take() else {
+            state.taker = Taker::Waiting(Some(cx.waker().clone()));
             return Poll::Pending;
         };
-        Self::leave(inner, Taker::Served);
+        Self::leave(state, Taker::Served);
         Poll::Ready(item)
     }
 
     fn abandon(&self) {
-        let mut inner = self.inner();
-        let unfetched = inner.item.take();
-        Self::leave(inner, Taker::Gone);
+        let mut state = self.state();
+        let unfetched = state.item.take();
+        Self::leave(state, Taker::Gone);
         drop(unfetched);
     }
 
-    fn leave(mut inner: MutexGuard<'_, Inner<T>>, how: Taker) {
-        inner.taker = how;
-        let giver = inner.giver.take();
-        drop(inner);
+    fn leave(mut state: MutexGuard<'_, HandoffState<T>>, how: Taker) {
+        state.taker = how;
+        let giver = state.giver.take();
+        drop(state);
         if let Some(giver) = giver {
             giver.wake();
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner<T>> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, HandoffState<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn task(&self) -> MutexGuard<'_, Option<BoxFuture<()>>> {
@@ -174,7 +174,7 @@ pub(crate) struct Detached<T: Send + 'static> {
     handoff: Arc<Handoff<T>>,
     home: Handle,
     /// While the task is here.
-    watched: Option<Watched>,
+    watched: Option<Registration>,
 }
 
 impl<T: Send + 'static> Detached<T> {
@@ -204,7 +204,7 @@ impl<T: Send + 'static> Detached<T> {
     /// The task goes on here, and home knows of it.
     fn stay(&mut self) {
         let handoff: Weak<Handoff<T>> = Arc::downgrade(&self.handoff);
-        self.watched.get_or_insert_with(|| Watched::new(handoff, &self.home));
+        self.watched.get_or_insert_with(|| Registration::new(handoff, &self.home));
     }
 }
 

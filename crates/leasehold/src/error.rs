@@ -11,11 +11,30 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// Cheap to clone, and opaque: look at [`Error::kind`], [`Error::effect`] or
 /// one of the predicates. No secret ever appears in its text.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let locks = leasehold::Locks::memory();
+/// use std::time::Duration;
+/// use leasehold::{Effect, ErrorKind};
+///
+/// let order = locks.mutex("order/42");
+/// let guard = order.lock().await?;
+/// let error = order.lock().within(Duration::ZERO).await.unwrap_err();
+///
+/// assert!(error.is_timed_out());
+/// assert_eq!(error.kind(), ErrorKind::TimedOut);
+/// assert_eq!(error.effect(), Effect::NotApplied, "nothing was left behind");
+/// assert!(error.to_string().contains("held by"), "it says who: {error}");
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorParts>);
 
 #[derive(Clone)]
-struct Inner {
+struct ErrorParts {
     kind: ErrorKind,
     effect: Effect,
     message: String,
@@ -58,7 +77,7 @@ impl Error {
     /// An error that certainly had no effect.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ErrorParts {
             kind,
             effect: Effect::NotApplied,
             message: message.into(),
@@ -74,13 +93,13 @@ impl Error {
     /// The same error, with the reply lost: the request may have taken effect.
     #[must_use]
     pub fn unknown(self) -> Self {
-        self.edit(|inner| inner.effect = Effect::Unknown)
+        self.edit(|parts| parts.effect = Effect::Unknown)
     }
 
     /// The same error with its cause, as text: drivers are not part of our API.
     #[must_use]
     pub fn caused_by(self, cause: impl fmt::Display) -> Self {
-        self.edit(|inner| inner.cause = Some(cause.to_string()))
+        self.edit(|parts| parts.cause = Some(cause.to_string()))
     }
 
     /// The same error with one more fact: where it happened, to what. What was
@@ -90,7 +109,7 @@ impl Error {
         if self.0.context.iter().any(|(known, _)| *known == key) {
             return self;
         }
-        self.edit(|inner| inner.context.push((key, value.to_string())))
+        self.edit(|parts| parts.context.push((key, value.to_string())))
     }
 
     /// What a program may want to act on.
@@ -123,10 +142,10 @@ impl Error {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::TimedOut)
     }
 
-    fn edit(self, change: impl FnOnce(&mut Inner)) -> Self {
-        let mut inner = self.0;
-        change(Arc::make_mut(&mut inner));
-        Self(inner)
+    fn edit(self, change: impl FnOnce(&mut ErrorParts)) -> Self {
+        let mut parts = self.0;
+        change(Arc::make_mut(&mut parts));
+        Self(parts)
     }
 }
 

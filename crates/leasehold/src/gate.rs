@@ -15,19 +15,19 @@ use crate::claim::Holder;
 use crate::name::{Name, NameMap};
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate(Arc<Mutex<NameMap<Line>>>);
+pub(crate) struct Gate(Arc<Mutex<NameMap<NameQueue>>>);
 
 /// Those who want one name: the first is asking and not in `waiting`.
 #[derive(Debug, Default)]
-struct Line {
-    waiting: VecDeque<oneshot::Sender<Pass>>,
+struct NameQueue {
+    waiting: VecDeque<oneshot::Sender<GatePass>>,
     /// Who held the name when the one who asks last looked.
     holder: Option<Holder>,
 }
 
 impl Gate {
     /// Waits for the turn to ask. Dropping the future leaves the line.
-    pub(crate) async fn enter(&self, name: &Name) -> Pass {
+    pub(crate) async fn enter(&self, name: &Name) -> GatePass {
         let Some(turn) = self.line_up(name) else { return self.pass(name) };
         match turn.await {
             Ok(pass) => pass,
@@ -37,10 +37,10 @@ impl Gate {
     }
 
     /// The turn to ask, if nobody is before us.
-    pub(crate) fn try_enter(&self, name: &Name) -> Option<Pass> {
+    pub(crate) fn try_enter(&self, name: &Name) -> Option<GatePass> {
         match self.lines().entry(name.clone()) {
             Entry::Occupied(_) => return None,
-            Entry::Vacant(line) => drop(line.insert(Line::default())),
+            Entry::Vacant(line) => drop(line.insert(NameQueue::default())),
         }
         Some(self.pass(name))
     }
@@ -50,10 +50,10 @@ impl Gate {
         self.lines().get(name).and_then(|line| line.holder.clone())
     }
 
-    fn line_up(&self, name: &Name) -> Option<oneshot::Receiver<Pass>> {
+    fn line_up(&self, name: &Name) -> Option<oneshot::Receiver<GatePass>> {
         let mut lines = self.lines();
         let Some(line) = lines.get_mut(name) else {
-            lines.insert(name.clone(), Line::default());
+            lines.insert(name.clone(), NameQueue::default());
             return None;
         };
         let (turn, called) = oneshot::channel();
@@ -61,8 +61,8 @@ impl Gate {
         Some(called)
     }
 
-    fn pass(&self, name: &Name) -> Pass {
-        Pass { gate: Some(self.clone()), name: name.clone() }
+    fn pass(&self, name: &Name) -> GatePass {
+        GatePass { gate: Some(self.clone()), name: name.clone() }
     }
 
     fn call_next(&self, name: &Name) {
@@ -83,19 +83,19 @@ impl Gate {
         }
     }
 
-    fn lines(&self) -> MutexGuard<'_, NameMap<Line>> {
+    fn lines(&self) -> MutexGuard<'_, NameMap<NameQueue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The right to ask the engine; dropping it calls the next in line.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub(crate) struct GatePass {
     gate: Option<Gate>,
     name: Name,
 }
 
-impl Pass {
+impl GatePass {
     /// Notes who holds the name, for those in line whose time runs out.
     pub(crate) fn note(&self, holder: Option<Holder>) {
         let Some(gate) = &self.gate else { return };
@@ -105,7 +105,7 @@ impl Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for GatePass {
     fn drop(&mut self) {
         if let Some(gate) = &self.gate {
             gate.call_next(&self.name);

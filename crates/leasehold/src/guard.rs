@@ -87,6 +87,24 @@ impl Guard {
 
     /// How the holder before ended. After `Expired` or `Evicted` the protected
     /// state may be half changed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use leasehold::Predecessor;
+    ///
+    /// let order = locks.mutex("order/42");
+    /// order.lock().await?.release().await?;
+    ///
+    /// let guard = order.lock().await?;
+    /// if let Predecessor::Expired | Predecessor::Evicted = guard.predecessor() {
+    ///     // Whoever had it before may have stopped half way: look what is there.
+    /// #   panic!("it was released");
+    /// }
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn predecessor(&self) -> Predecessor {
         self.hold().predecessor()
@@ -123,6 +141,23 @@ impl Guard {
     ///
     /// The future owns what it needs and can outlive the guard. It then ends
     /// when the guard does.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// # async fn build_report() {}
+    /// let guard = locks.mutex("report").lock().await?;
+    /// tokio::select! {
+    ///     standing = guard.lost() => println!("stop: {standing:?}"),
+    ///     () = build_report() => guard.check()?,
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped at any time, and asked for again.
     pub fn lost(&self) -> impl Future<Output = Standing> + Send + 'static {
         let hold = Arc::clone(self.hold());
         async move {
@@ -133,7 +168,8 @@ impl Guard {
 
     /// Resolves when somebody asks the holder to let go, with an
     /// [`Eviction::asking`](crate::engine::Eviction::asking) or as Curator does. The
-    /// holder may take its time, or not listen at all.
+    /// holder may take its time, or not listen at all. The future can be dropped at
+    /// any time, and asked for again.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -198,6 +234,19 @@ impl Guard {
     /// Makes the lease run for at least `ttl` from now: for fixed leases. One
     /// that fails leaves everything as it was.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use std::time::Duration;
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let guard = locks.mutex("import").renew(false).ttl(minute).lock().await?;
+    /// guard.extend(10 * minute).await?;
+    /// assert!(guard.remaining() > 9 * minute);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// `Invalid` for a ttl that the engine would refuse in a claim; `Lost` if the
@@ -224,7 +273,7 @@ impl Guard {
     ///
     /// `Invalid` for any other change of mode: two readers that both want to
     /// write would wait for each other for ever. `Lost` if the lease has ended;
-    /// the engine's error if it cannot be reached. With the outcome `Unknown`
+    /// the engine's error if it cannot be reached. With the effect `Unknown`
     /// readers may stand beside it: it is a read lease from then on, and the
     /// conversion is repeated in the background until it is known.
     ///

@@ -5,58 +5,25 @@
 //! What has ended stays ended, whatever late answers say.
 
 mod facts;
+mod shared_facts;
+mod standing;
+mod terms;
 mod timing;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use crate::claim::{Grant, LeaseId, Mode, OwnerId, Place, Predecessor, Ticket};
+use crate::claim::{Grant, LeaseId, Mode, OwnerId, Place, Predecessor, Refresh, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::engine::Loss;
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
-use self::facts::{Facts, Phase};
+use self::facts::{Facts, HoldPhase};
+use self::shared_facts::SharedFacts;
+pub(crate) use self::standing::PriorStanding;
+pub use self::standing::Standing;
+pub(crate) use self::terms::Terms;
 pub(crate) use self::timing::Timing;
-
-/// How a lease stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Standing {
-    /// Ours, and renewed in time.
-    Held,
-    /// Ours until its deadline, but the last renewal failed.
-    Jeopardy,
-    /// Not ours any more.
-    Lost(Loss),
-    /// Given back.
-    Released,
-}
-
-/// What was agreed for a ticket, beside its ticket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    pub(crate) ttl: Duration,
-    pub(crate) lock_delay: Duration,
-    pub(crate) renewed: bool,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) hold_at_least: Duration,
-}
-
-/// How a hold stood when it was given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Before {
-    /// Not granted yet, as far as we know.
-    Asked,
-    /// Ours.
-    Held,
-    /// Past its deadline, and nobody had noticed.
-    Overdue,
-    /// Lost or given back before.
-    Ended,
-}
 
 #[derive(Debug)]
 pub(crate) struct Hold {
@@ -66,15 +33,14 @@ pub(crate) struct Hold {
     pub(crate) owner: Option<OwnerId>,
     pub(crate) terms: Terms,
     clock: Clock,
-    facts: Mutex<Facts>,
-    changed: Notify,
+    facts: SharedFacts,
 }
 
 impl Hold {
     pub(crate) fn new(ticket: Ticket, owner: Option<OwnerId>, terms: Terms, clock: Clock) -> Self {
-        let facts = Facts::new(ticket.mode, terms.ttl);
+        let facts = SharedFacts::new(Facts::new(ticket.mode, terms.ttl));
         let Ticket { id, name, .. } = ticket;
-        Self { id, name, owner, terms, clock, facts: Mutex::new(facts), changed: Notify::new() }
+        Self { id, name, owner, terms, clock, facts }
     }
 
     /// Lease id, name and present mode.
@@ -83,14 +49,14 @@ impl Hold {
     }
 
     pub(crate) fn mode(&self) -> Mode {
-        self.facts().mode
+        self.facts.lock().mode
     }
 
     /// A conversion is about to leave; tells the mode to convert from. Until it
     /// is settled this is the weaker of the two, because others may stand
     /// beside it as soon as the engine has heard.
     pub(crate) fn begin_conversion(&self, to: Mode) -> Mode {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         let from = facts.before.unwrap_or(facts.mode);
         let lets_others_in = (from, to) == (Mode::Write, Mode::Read);
         if lets_others_in && !mutant::lives(Mutant::ConversionForgotten) {
@@ -101,23 +67,23 @@ impl Hold {
 
     /// The conversion has had no effect, or was carried out: this is its mode.
     pub(crate) fn end_conversion(&self, mode: Mode) {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         (facts.before, facts.mode) = (None, mode);
     }
 
     /// As what the engine may still have it, while a conversion is not settled.
     pub(crate) fn mode_before(&self) -> Option<Mode> {
-        self.facts().before
+        self.facts.lock().before
     }
 
     /// How long it is asked to run.
     pub(crate) fn ttl(&self) -> Duration {
-        self.facts().ttl
+        self.facts.lock().ttl
     }
 
     /// Makes it run for longer from the next renewal on; true if that is news.
     pub(crate) fn raise_ttl(&self, ttl: Duration) -> bool {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         let news = ttl > facts.ttl;
         facts.ttl = facts.ttl.max(ttl);
         news
@@ -126,7 +92,7 @@ impl Hold {
     /// Takes one more share in it; false if it is not held any more, or the
     /// last share is on its way back.
     pub(crate) fn share(&self) -> bool {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         let alive = facts.is_held() && facts.shares > 0 && self.clock.now() < facts.deadline;
         facts.shares += usize::from(alive);
         alive
@@ -134,48 +100,48 @@ impl Hold {
 
     /// Gives one share back; true if it was the last.
     pub(crate) fn unshare(&self) -> bool {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         facts.shares = facts.shares.saturating_sub(1);
         facts.shares == 0
     }
 
     pub(crate) fn fence(&self) -> u64 {
-        self.facts().fence
+        self.facts.lock().fence
     }
 
     pub(crate) fn predecessor(&self) -> Predecessor {
-        self.facts().predecessor
+        self.facts.lock().predecessor
     }
 
     /// It has come to its user, who can see what became of the one before.
     pub(crate) fn show(&self) {
-        self.facts().is_seen = true;
+        self.facts.lock().is_seen = true;
     }
 
     pub(crate) fn is_seen(&self) -> bool {
-        self.facts().is_seen
+        self.facts.lock().is_seen
     }
 
     pub(crate) fn deadline(&self) -> Moment {
-        self.facts().deadline
+        self.facts.lock().deadline
     }
 
     /// When the last request left that the engine has confirmed.
     pub(crate) fn confirmed(&self) -> Moment {
-        self.facts().confirmed
+        self.facts.lock().confirmed
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        self.facts().is_held()
+        self.facts.lock().is_held()
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.facts().phase, Phase::Lost(_) | Phase::Released)
+        self.facts.lock().has_ended()
     }
 
     /// How long it is certainly still ours.
     pub(crate) fn remaining(&self) -> Duration {
-        let facts = self.facts();
+        let facts = self.facts.lock();
         if facts.is_held() { facts.deadline.since(self.clock.now()) } else { Duration::ZERO }
     }
 
@@ -183,104 +149,68 @@ impl Hold {
     /// if nobody has had the time to say so. No answer can move a deadline that
     /// has passed, so a loss once seen stays.
     pub(crate) fn standing(&self) -> Standing {
-        let facts = self.facts();
+        let facts = self.facts.lock();
         if facts.is_held() && self.clock.now() >= facts.deadline {
             return Standing::Lost(Loss::Expired);
         }
         match &facts.phase {
-            Phase::Asked | Phase::Held => Standing::Held,
-            Phase::Jeopardy => Standing::Jeopardy,
-            Phase::Lost(loss) => Standing::Lost(loss.clone()),
-            Phase::Released => Standing::Released,
+            HoldPhase::Asked | HoldPhase::Held => Standing::Held,
+            HoldPhase::Jeopardy => Standing::Jeopardy,
+            HoldPhase::Lost(loss) => Standing::Lost(loss.clone()),
+            HoldPhase::Released => Standing::Released,
         }
     }
 
     /// Resolves when the lease is not ours any more, or was released.
     pub(crate) async fn ended(&self) {
-        self.until(|facts| matches!(facts.phase, Phase::Lost(_) | Phase::Released)).await;
+        self.facts.until(Facts::has_ended).await;
     }
 
     /// Resolves when somebody has asked the holder to let go.
     pub(crate) async fn wanted(&self) {
-        self.until(|facts| facts.wanted).await;
+        self.facts.until(|facts| facts.wanted).await;
     }
 
     pub(crate) fn is_wanted(&self) -> bool {
-        self.facts().wanted
+        self.facts.lock().wanted
     }
 
     /// Somebody asks the holder to let go.
     pub(crate) fn want(&self) {
-        self.change(|facts| facts.wanted = true);
+        self.facts.change(|facts| facts.wanted = true);
     }
 
     /// Resolves when a queued ticket has something to look at: it was granted
     /// behind our back, or its place is gone.
     pub(crate) async fn stirred(&self) {
-        self.until(|facts| facts.look || facts.phase != Phase::Asked).await;
-        self.facts().look = false;
+        self.facts.until(|facts| facts.look || facts.phase != HoldPhase::Asked).await;
+        self.facts.lock().look = false;
     }
 
     /// Waits for the turn to send a verb: one at a time per ticket, so that a
     /// release cannot overtake the claim it belongs to.
     pub(crate) async fn turn(&self) {
         while !self.try_turn() {
-            self.until(|facts| !facts.verb_under_way).await;
+            self.facts.until(|facts| !facts.verb_under_way).await;
         }
     }
 
     /// Takes the turn if no verb is under way.
     pub(crate) fn try_turn(&self) -> bool {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         !std::mem::replace(&mut facts.verb_under_way, true)
     }
 
     /// Gives the turn back.
     pub(crate) fn end_turn(&self) {
-        self.change(|facts| facts.verb_under_way = false);
-    }
-
-    /// Changes something that others may wait for.
-    fn change(&self, how: impl FnOnce(&mut Facts)) {
-        let mut facts = self.facts();
-        how(&mut facts);
-        let is_watched = facts.is_watched;
-        drop(facts);
-        if is_watched {
-            self.changed.notify_waiters();
-        }
-    }
-
-    /// Wakes those who wait for a change.
-    fn tell(&self, facts: &Facts) {
-        if facts.is_watched {
-            self.changed.notify_waiters();
-        }
-    }
-
-    async fn until(&self, done: impl Fn(&Facts) -> bool + Send) {
-        loop {
-            let mut change = std::pin::pin!(self.changed.notified());
-            change.as_mut().enable();
-            if self.watch(&done) {
-                return;
-            }
-            change.await;
-        }
-    }
-
-    /// Whether it is so; if not, whoever changes something next tells.
-    fn watch(&self, done: impl Fn(&Facts) -> bool) -> bool {
-        let mut facts = self.facts();
-        facts.is_watched = true;
-        done(&facts)
+        self.facts.change(|facts| facts.verb_under_way = false);
     }
 
     /// The claim was granted: false if the deadline had passed before the
     /// answer came, or the hold has ended meanwhile.
     pub(crate) fn granted(&self, grant: &Grant, drift: Duration) -> bool {
-        let mut facts = self.facts();
-        if facts.phase != Phase::Asked {
+        let mut facts = self.facts.lock();
+        if facts.phase != HoldPhase::Asked {
             return false;
         }
         if !self.terms.renewed {
@@ -292,7 +222,7 @@ impl Hold {
             return false;
         }
         facts.hold(grant.fence, grant.predecessor, now);
-        self.tell(&facts);
+        self.facts.tell(&facts);
         true
     }
 
@@ -300,12 +230,12 @@ impl Hold {
     /// a fixed one is renewed until its time is up. One that was handed to an
     /// earlier place of the same ticket may be somebody else's by now.
     pub(crate) fn handed_over(&self, fence: u64, predecessor: Predecessor) -> bool {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         let now = self.clock.now();
         let stale = fence <= facts.floor && !mutant::lives(Mutant::StaleHandOver);
         // Without a place there is no telling how long it runs.
         let placed = facts.confirmed != Moment::default();
-        if facts.phase != Phase::Asked || now >= facts.deadline || stale || !placed {
+        if facts.phase != HoldPhase::Asked || now >= facts.deadline || stale || !placed {
             return false;
         }
         if !self.terms.renewed {
@@ -314,14 +244,14 @@ impl Hold {
             facts.deadline = facts.deadline.min(facts.ends);
         }
         facts.hold(fence, predecessor, now);
-        self.tell(&facts);
+        self.facts.tell(&facts);
         true
     }
 
     /// A place in a queue was taken or kept.
     pub(crate) fn placed(&self, place: Place, drift: Duration) {
-        let mut facts = self.facts();
-        if facts.phase == Phase::Asked {
+        let mut facts = self.facts.lock();
+        if facts.phase == HoldPhase::Asked {
             facts.floor = facts.floor.max(place.floor);
             facts.confirm(place.sent_at, place.ttl, drift);
         }
@@ -330,63 +260,143 @@ impl Hold {
     /// Whether a place in the queue, of a request that left after the grant,
     /// says that this is held no more.
     pub(crate) fn is_undone_by(&self, place: Place) -> bool {
-        let facts = self.facts();
+        let facts = self.facts.lock();
         facts.is_held() && place.sent_at > facts.since
     }
 
     /// A renewal was confirmed.
     pub(crate) fn renewed(&self, sent_at: Moment, ttl: Duration, drift: Duration) {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         if facts.is_held() && self.clock.now() < facts.deadline {
             facts.confirm(sent_at, ttl, drift);
-            facts.phase = Phase::Held;
+            facts.phase = HoldPhase::Held;
         }
     }
 
     /// A renewal failed; the deadline stands. True if that is news.
     pub(crate) fn jeopardize(&self) -> bool {
-        let mut facts = self.facts();
-        let news = facts.phase == Phase::Held;
+        let mut facts = self.facts.lock();
+        let news = facts.phase == HoldPhase::Held;
         if news {
-            facts.phase = Phase::Jeopardy;
+            facts.phase = HoldPhase::Jeopardy;
         }
         news
     }
 
     /// The lease is not ours any more: true for whoever finds out first.
     pub(crate) fn lose(&self, loss: Loss) -> bool {
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         let held = facts.is_held();
         if held {
-            facts.phase = Phase::Lost(loss);
-            self.tell(&facts);
+            facts.phase = HoldPhase::Lost(loss);
+            self.facts.tell(&facts);
         }
         held
     }
 
     /// It is given back; says how it stood.
-    pub(crate) fn give_back(&self) -> Before {
+    pub(crate) fn give_back(&self) -> PriorStanding {
         let now = self.clock.now();
-        let mut facts = self.facts();
+        let mut facts = self.facts.lock();
         facts.given_back = facts.given_back.min(now);
         let before = match facts.phase {
-            Phase::Asked => Before::Asked,
-            Phase::Held | Phase::Jeopardy if now < facts.deadline => Before::Held,
-            Phase::Held | Phase::Jeopardy => Before::Overdue,
-            Phase::Lost(_) | Phase::Released => Before::Ended,
+            HoldPhase::Asked => PriorStanding::Asked,
+            HoldPhase::Held | HoldPhase::Jeopardy if now < facts.deadline => PriorStanding::Held,
+            HoldPhase::Held | HoldPhase::Jeopardy => PriorStanding::Overdue,
+            HoldPhase::Lost(_) | HoldPhase::Released => PriorStanding::Ended,
         };
         match before {
-            Before::Asked | Before::Held => facts.phase = Phase::Released,
-            Before::Overdue => facts.phase = Phase::Lost(Loss::Expired),
-            Before::Ended => {}
+            PriorStanding::Asked | PriorStanding::Held => facts.phase = HoldPhase::Released,
+            PriorStanding::Overdue => facts.phase = HoldPhase::Lost(Loss::Expired),
+            PriorStanding::Ended => {}
         }
-        self.tell(&facts);
+        self.facts.tell(&facts);
         before
     }
 
     /// Wakes a waiting loop to look for itself.
     pub(crate) fn nudge(&self) {
-        self.change(|facts| facts.look = true);
+        self.facts.change(|facts| facts.look = true);
+    }
+
+    /// When the longest allowed hold is over.
+    pub(crate) fn must_end_at(&self) -> Moment {
+        self.facts.lock().must_end_at(&self.terms)
+    }
+
+    /// When a fixed lease ends that is to run for `ttl` from now.
+    pub(crate) fn end_after(&self, ttl: Duration) -> Moment {
+        self.facts.lock().ends.max(self.clock.now().after(ttl))
+    }
+
+    /// The engine has agreed to that end.
+    pub(crate) fn extend(&self, ends: Moment) {
+        if !self.terms.renewed {
+            self.facts.lock().ends = ends;
+        }
+    }
+
+    /// When the engine has surely forgotten it, if nobody tells it to.
+    pub(crate) fn forgotten_at(&self) -> Moment {
+        self.facts.lock().forgotten_at(&self.terms, self.clock.now())
+    }
+
+    /// What to ask the engine to keep it alive: a fixed lease for what is left
+    /// of its time.
+    pub(crate) fn refresh(&self) -> Refresh {
+        let ttl = self.facts.lock().ttl_left(self.clock.now());
+        self.refresh_for(ttl)
+    }
+
+    /// What to ask the engine to keep it alive for `ttl`.
+    pub(crate) fn refresh_for(&self, ttl: Duration) -> Refresh {
+        let mut refresh = Refresh::new(self.ticket(), ttl);
+        refresh.lock_delay = self.terms.lock_delay;
+        refresh.renewed = self.terms.renewed;
+        refresh
+    }
+
+    /// What the schedule has to know.
+    pub(crate) fn timing(&self) -> Timing {
+        self.facts.lock().timing(&self.terms)
+    }
+
+    /// When to call it lost if nothing is confirmed.
+    pub(crate) fn ends_at(&self) -> Moment {
+        self.facts.lock().ends_at(&self.terms)
+    }
+
+    /// When it was granted.
+    #[cfg(any(feature = "metrics", feature = "trace"))]
+    pub(crate) fn since(&self) -> Moment {
+        self.facts.lock().since
+    }
+
+    /// How long it has been held, or was until it was given back.
+    #[cfg(any(feature = "metrics", feature = "trace"))]
+    pub(crate) fn held_for(&self) -> Duration {
+        self.facts.lock().held_for(self.clock.now())
+    }
+
+    /// How late it is looked at now; `None` if that was to be at once.
+    #[cfg(any(feature = "metrics", feature = "trace"))]
+    pub(crate) fn lag(&self, now: Moment) -> Option<Duration> {
+        let due = self.due();
+        (due != Moment::default()).then(|| now.since(due))
+    }
+
+    pub(crate) fn due(&self) -> Moment {
+        self.facts.lock().due
+    }
+
+    /// Is to be looked at then; false if it has ended.
+    pub(crate) fn set_due(&self, due: Moment) -> bool {
+        let mut facts = self.facts.lock();
+        let alive = !facts.has_ended();
+        if alive {
+            facts.due = due;
+        }
+        alive
     }
 
     /// How much longer the name must stay closed after a release now.
@@ -394,12 +404,8 @@ impl Hold {
         if self.terms.hold_at_least.is_zero() {
             return None;
         }
-        let ends = self.facts().since.after(self.terms.hold_at_least);
+        let ends = self.facts.lock().since.after(self.terms.hold_at_least);
         Some(ends.since(self.clock.now())).filter(|left| !left.is_zero())
-    }
-
-    fn facts(&self) -> MutexGuard<'_, Facts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

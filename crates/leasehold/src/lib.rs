@@ -1,10 +1,5 @@
 #![doc = include_str!("../../../README.md")]
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/observability.md")]
-#[doc = include_str!("../../../docs/guide/reentrancy.md")]
-mod guides {}
-
 mod acquire;
 pub mod blocking;
 pub mod claim;
@@ -63,12 +58,16 @@ pub use recipes::all::{All, Guards, LockAll};
 pub use recipes::ids;
 pub use recipes::mutex::Mutex;
 #[cfg(feature = "records")]
-pub use recipes::record::{Record, Swap, Versioned};
+pub use recipes::record::Record;
 #[cfg(feature = "records")]
-pub use recipes::records::{Change, Records, Watch};
+pub use recipes::records::Records;
 pub use recipes::request_builder::Lock;
 pub use recipes::rwlock::RwLock;
 pub use recipes::semaphore::Semaphore;
+#[cfg(feature = "records")]
+pub use recipes::versioned::{Swap, Versioned};
+#[cfg(feature = "records")]
+pub use recipes::watch::{Change, Watch};
 
 /// Work that is done one time for each key: idempotency keys, one-time tokens and
 /// fingerprints. It begins with [`Locks::once`].
@@ -84,33 +83,33 @@ pub mod once {
 #[cfg(doctest)]
 mod guide {
     #[doc = include_str!("../../../docs/guide/choosing-a-ttl.md")]
-    struct ChoosingATtl;
+    mod choosing_a_ttl {}
     #[cfg(feature = "redis")]
     #[doc = include_str!("../../../docs/guide/coming-from-redisson.md")]
-    struct ComingFromRedisson;
+    mod coming_from_redisson {}
     #[doc = include_str!("../../../docs/guide/database-locks.md")]
-    struct DatabaseLocks;
+    mod database_locks {}
     #[doc = include_str!("../../../docs/guide/fencing.md")]
-    struct Fencing;
+    mod fencing {}
     #[doc = include_str!("../../../docs/guide/first-lock.md")]
-    struct FirstLock;
+    mod first_lock {}
     #[cfg(feature = "once")]
     #[doc = include_str!("../../../docs/guide/idempotency.md")]
-    struct Idempotency;
+    mod idempotency {}
     #[cfg(feature = "ids")]
     #[doc = include_str!("../../../docs/guide/ids.md")]
-    struct Ids;
+    mod ids {}
     #[doc = include_str!("../../../docs/guide/many-names.md")]
-    struct ManyNames;
+    mod many_names {}
     #[doc = include_str!("../../../docs/guide/observability.md")]
-    struct Observability;
+    mod observability {}
     #[doc = include_str!("../../../docs/guide/read-write.md")]
-    struct ReadWrite;
+    mod read_write {}
     #[cfg(feature = "records")]
     #[doc = include_str!("../../../docs/guide/records.md")]
-    struct Records;
+    mod records {}
     #[doc = include_str!("../../../docs/guide/reentrancy.md")]
-    struct Reentrancy;
+    mod reentrancy {}
     #[doc = include_str!("../../../docs/guide/semaphore.md")]
-    struct Semaphore;
+    mod semaphore {}
 }

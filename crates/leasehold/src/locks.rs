@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::JoinError;
 
-use crate::acquire::{self, Request, Sought};
+use crate::acquire::{self, LockRequest, Sought};
 use crate::claim::Owner;
 use crate::client::Client;
 #[cfg(feature = "once")]
@@ -64,6 +64,22 @@ impl Locks {
 
     /// Like [`Locks::memory`], on a clock that a test moves by hand.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// use std::time::Duration;
+    /// use leasehold::{Locks, TestClock};
+    ///
+    /// let clock = TestClock::new();
+    /// let locks = Locks::memory_on(clock.clone());
+    /// let guard = locks.mutex("order/42").ttl(Duration::from_secs(30)).lock().await?;
+    /// guard.check()?;
+    ///
+    /// clock.advance(Duration::from_secs(31));
+    /// assert!(guard.check().unwrap_err().is_lost(), "the machine has slept for too long");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the operating system gives no thread.
@@ -95,6 +111,17 @@ impl Locks {
     }
 
     /// The same engine, with names of another namespace.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// let (shop, forum) = (locks.namespace("shop")?, locks.namespace("forum")?);
+    /// let guard = shop.mutex("user/7").lock().await?;
+    /// assert!(forum.mutex("user/7").try_lock().await?.is_some(), "another name");
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     ///
@@ -149,12 +176,37 @@ impl Locks {
 
     /// The same engine, where waiting ends after `limit` unless a call says
     /// otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use std::time::Duration;
+    ///
+    /// let hasty = locks.wait_limit(Duration::from_millis(10));
+    /// let guard = hasty.mutex("order/42").lock().await?;
+    /// assert!(hasty.mutex("order/42").lock().await.unwrap_err().is_timed_out());
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn wait_limit(&self, limit: Duration) -> Self {
         Self { wait_limit: Some(limit), ..self.clone() }
     }
 
     /// What the opened engine promises and costs.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use leasehold::engine::profile::{Order, Reach};
+    ///
+    /// let profile = locks.profile();
+    /// assert_eq!((profile.scheme, profile.order), ("memory", Order::Fifo));
+    /// assert!(profile.reach < Reach::Host, "no other process sees these locks");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn profile(&self) -> &Profile {
         self.client.core.engine.profile()
@@ -169,9 +221,25 @@ impl Locks {
 
     /// Who holds and who waits for `name`.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// let guard = locks.mutex("order/42").label("checkout").lock().await?;
+    /// let status = locks.status("order/42").await?;
+    /// assert_eq!(&*status.holders[0].label, "checkout");
+    /// assert_eq!(status.holders[0].fence, Some(guard.fence()));
+    /// assert!(status.waiters.is_empty());
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// `Invalid` for a bad name; the engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn status(&self, name: impl AsRef<str>) -> Result<Status> {
         let locks = self.routed(name.as_ref());
         let name = locks.name(name.as_ref())?;
@@ -191,6 +259,10 @@ impl Locks {
     ///
     /// `Lost` if it does not hold any more; `Invalid` for a bad name; the
     /// engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn check_sequencer(&self, sequencer: &Sequencer) -> Result<()> {
         let status = self.status(&sequencer.name).await?;
         let holds =
@@ -203,9 +275,30 @@ impl Locks {
 
     /// One page of the names that start with `prefix`, held or remembered.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use leasehold::engine::Page;
+    ///
+    /// let one = locks.mutex("order/1").lock().await?;
+    /// let two = locks.mutex("order/2").lock().await?;
+    ///
+    /// let found = locks.list("order/", Page::default()).await?;
+    /// let busy: Vec<_> = found.names.iter().filter(|status| status.is_busy()).collect();
+    /// assert_eq!(busy.len(), 2);
+    /// assert!(!found.more, "this is the last page");
+    /// # drop((one, two));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The engine's error if it cannot list or cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn list(&self, prefix: impl Into<Arc<str>>, page: Page) -> Result<Listing> {
         let selector = Selector::Prefix(self.namespace.clone(), prefix.into());
         self.at_home(|| self.client.core.engine.inspect(selector, page)).await
@@ -213,9 +306,28 @@ impl Locks {
 
     /// Takes leases away from their holders, or asks them to let go.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use leasehold::engine::{Eviction, Target};
+    ///
+    /// let guard = locks.mutex("report").lock().await?;
+    /// let hung = Eviction::new(locks.name("report")?, Target::All, "ann", "it hangs")?;
+    /// assert_eq!(locks.evict(hung).await?.leases.len(), 1);
+    ///
+    /// guard.lost().await;
+    /// assert!(guard.check().unwrap_err().to_string().contains("evicted by ann: it hangs"));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The engine's error if it cannot be reached; `Unsupported` if it cannot ask.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have taken leases away, or asked for them.
     pub async fn evict(&self, mut eviction: Eviction) -> Result<Evicted> {
         let locks = self.routed(eviction.name.as_str());
         if !std::ptr::eq(locks, self) {
@@ -229,6 +341,10 @@ impl Locks {
     /// # Errors
     ///
     /// The engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn examine(&self) -> Result<Vec<Finding>> {
         self.at_home(|| self.client.core.engine.examine()).await
     }
@@ -257,9 +373,27 @@ impl Locks {
     /// at most. What could not be released ends with its ttl; connections are
     /// closed in any case.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// use std::time::Duration;
+    ///
+    /// let guard = locks.mutex("order/42").lock().await?;
+    /// locks.shutdown(Duration::from_secs(5)).await?;
+    /// assert!(guard.check().is_err(), "it was given back");
+    /// assert!(locks.mutex("order/42").lock().await.is_err(), "nothing is locked any more");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// `TimedOut` if something was still on its way.
+    ///
+    /// # Cancel safety
+    ///
+    /// Once it has begun it goes on in the background, even if the future is
+    /// dropped.
     pub async fn shutdown(&self, limit: Duration) -> Result<()> {
         let core = Arc::clone(&self.client.core);
         Detached::of(core.home.clone(), async move { shut_down(&core, limit).await }).await
@@ -348,7 +482,7 @@ impl Locks {
     }
 
     /// Carries out a request.
-    pub(crate) async fn acquire(&self, request: &Request) -> Result<Sought<Guard>> {
+    pub(crate) async fn acquire(&self, request: &LockRequest) -> Result<Sought<Guard>> {
         let client = &self.client;
         client.check()?;
         let sought = acquire::acquire(&client.core, request, || client.check_home()).await?;

@@ -47,6 +47,11 @@ pub fn open(url: impl Into<String>) -> Opening {
 }
 
 /// An engine to be opened by awaiting it.
+///
+/// # Cancel safety
+///
+/// What was opened for a dropped future is closed in the background. A file or
+/// tables that the engine makes for itself may be there.
 #[must_use = "does nothing unless awaited"]
 pub struct Opening {
     url: String,

@@ -30,29 +30,29 @@ pub const EPOCH: u64 = 1_700_000_000_000_000;
 pub(crate) type RandomState = BuildHasherDefault<DefaultHasher>;
 
 /// A connection, as a client sees it.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait SimStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> SimStream for T {}
 
 /// A connection that is being made.
-pub type Dialed = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>;
+pub type Dialed = Pin<Box<dyn Future<Output = io::Result<Box<dyn SimStream>>> + Send>>;
 
 /// Connects to a host and port.
 pub type Dial = Box<dyn Fn(&str, u16) -> Dialed + Send + Sync>;
 
 thread_local! {
     /// Whose task is being polled.
-    static CURRENT: RefCell<Option<Arc<Client>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<Process>>> = const { RefCell::new(None) };
 }
 
 /// One process of the simulation.
-pub struct Client {
+pub struct Process {
     label: String,
     dial: Dial,
-    state: Mutex<State>,
+    state: Mutex<ProcessState>,
 }
 
-struct State {
+struct ProcessState {
     life: Life,
     /// Tasks that were woken while it was stopped.
     parked: Vec<Waker>,
@@ -75,12 +75,12 @@ enum Life {
     Dead,
 }
 
-impl Client {
+impl Process {
     /// A process that begins now. Its chance comes from `seed`, its connections
     /// from `dial`.
     #[must_use]
     pub fn new(label: impl Into<String>, seed: u64, dial: Dial) -> Arc<Self> {
-        let state = State {
+        let state = ProcessState {
             life: Life::Running,
             parked: Vec::new(),
             chance: seed,
@@ -97,7 +97,7 @@ impl Client {
         self: &Arc<Self>,
         task: impl Future<Output = T> + Send + 'static,
     ) -> impl Future<Output = T> + Send + 'static {
-        Gate { client: Some(Arc::clone(self)), task: Some(Box::pin(task)) }
+        ProcessTask { client: Some(Arc::clone(self)), task: Some(Box::pin(task)) }
     }
 
     /// Does `work` as this process.
@@ -173,18 +173,18 @@ impl Client {
         &self.label
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ProcessState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Client {
+impl fmt::Debug for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Client").field(&self.label).finish()
+        f.debug_tuple("Process").field(&self.label).finish()
     }
 }
 
-impl State {
+impl ProcessState {
     fn now(&self) -> u64 {
         let (since, shown) = self.anchor;
         let passed = since.elapsed().as_nanos();
@@ -199,13 +199,13 @@ impl State {
 const MILLION: u128 = 1_000_000;
 
 /// A task, and whose it is.
-struct Gate<T> {
-    client: Option<Arc<Client>>,
+struct ProcessTask<T> {
+    client: Option<Arc<Process>>,
     /// Taken at its end, so that it ends as what it was.
     task: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
 }
 
-impl<T> Future for Gate<T> {
+impl<T> Future for ProcessTask<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -222,7 +222,7 @@ impl<T> Future for Gate<T> {
     }
 }
 
-impl<T> Drop for Gate<T> {
+impl<T> Drop for ProcessTask<T> {
     fn drop(&mut self) {
         let task = self.task.take();
         match &self.client {
@@ -236,10 +236,10 @@ impl<T> Drop for Gate<T> {
 pub(crate) fn gated<T: 'static>(
     task: impl Future<Output = T> + Send + 'static,
 ) -> impl Future<Output = T> + Send + 'static {
-    Gate { client: current(), task: Some(Box::pin(task)) }
+    ProcessTask { client: current(), task: Some(Box::pin(task)) }
 }
 
-fn current() -> Option<Arc<Client>> {
+fn current() -> Option<Arc<Process>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
@@ -270,7 +270,7 @@ pub(crate) fn label() -> String {
     current().map_or_else(|| "nobody".into(), |client| client.label.clone())
 }
 
-pub(crate) async fn dial(host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+pub(crate) async fn dial(host: &str, port: u16) -> io::Result<Box<dyn SimStream>> {
     let client = current().ok_or(io::ErrorKind::NotConnected)?;
     (client.dial)(host, port).await
 }

@@ -14,7 +14,7 @@ use leasehold::engine::{
     BoxFuture, Engine, Event, Events, Evicted, Eviction, Held, Listing, Page, RawRecord,
     RecordListing, RecordStore, Scope, Selector, Store,
 };
-use leasehold::sim::Client;
+use leasehold::sim::Process;
 use leasehold::staged::{self, Shorten};
 use leasehold::{Error, ErrorKind, Moment, Name, Namespace, Result};
 
@@ -23,7 +23,7 @@ use super::bells::Push;
 /// One server.
 pub struct Server {
     /// Its process: its clock is its own.
-    pub process: Arc<Client>,
+    pub process: Arc<Process>,
     core: Arc<dyn Engine>,
     shorten: Shorten,
     events: Events,
@@ -67,7 +67,7 @@ pub type Pushes = Vec<(Option<u8>, Push)>;
 impl Server {
     /// A server that has never been asked.
     #[must_use]
-    pub fn new(process: Arc<Client>) -> Self {
+    pub fn new(process: Arc<Process>) -> Self {
         let (core, shorten) = process.enter(staged::core);
         let events = core.events();
         Self {

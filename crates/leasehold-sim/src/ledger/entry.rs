@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use leasehold::sim::Client;
+use leasehold::sim::Process;
 use leasehold::{Clock, Guard, Guards, Mode, Moment};
 
 use crate::schedule::{Millis, User};
@@ -53,7 +53,7 @@ pub struct Entry {
     /// Whether an operator may have taken it away.
     pub evicted: bool,
     /// The process that looks at it.
-    pub process: Arc<Client>,
+    pub process: Arc<Process>,
     /// The guard itself.
     pub proof: Proof,
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use leasehold::sim::{Dialed, Stream};
+use leasehold::sim::{Dialed, SimStream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{End, Parcel, Way};
@@ -18,7 +18,7 @@ pub fn dial(world: World, client: usize, node: usize) -> Dialed {
         let id = world.with(|inner, now| inner.net.open(client, node, now));
         let line = Line { world, id };
         poll_fn(|cx| line.poll_open(cx)).await?;
-        Ok(Box::new(line) as Box<dyn Stream>)
+        Ok(Box::new(line) as Box<dyn SimStream>)
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::engine::{BoxFuture, Engine, Held};
-use leasehold::sim::Client;
+use leasehold::sim::Process;
 use leasehold::{Locks, Mode, Result, Retry, staged};
 use tokio::runtime::Handle;
 
@@ -60,7 +60,7 @@ fn server(setting: &Setting, number: u8) -> Server {
         Box::pin(async { Err(std::io::ErrorKind::NotFound.into()) })
     });
     let seed = setting.seed ^ u64::from(number) << 32 ^ 0x5e4e;
-    Server::new(Client::new(format!("server {number}"), seed, nowhere))
+    Server::new(Process::new(format!("server {number}"), seed, nowhere))
 }
 
 impl Truth for Contract {

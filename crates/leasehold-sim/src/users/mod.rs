@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::sim::Client;
+use leasehold::sim::Process;
 use leasehold::{Guard, Guards, Locks, Owner};
 use tokio::time::{Instant, sleep_until};
 
@@ -26,7 +26,7 @@ pub struct Surroundings {
     /// When the run began.
     pub base: Instant,
     /// The process that the user is a task of.
-    pub process: Arc<Client>,
+    pub process: Arc<Process>,
     /// Where everything is entered.
     pub ledger: Arc<Ledger>,
     /// What the servers hold.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::Context;
 
 use super::releaser::Releaser;
-use super::{Answer, Effort, Request, Sought};
+use super::{Effort, LockRequest, PendingVerdict, Sought};
 use crate::claim::{Busy, Mode, RawRecord, Stance, Verdict};
 use crate::core::Core;
 use crate::detached::at_once;
 use crate::error::{Error, Result};
-use crate::gate::Pass;
+use crate::gate::GatePass;
 use crate::layers::guardrail::check_ttl;
 use crate::observe::Asked;
 
@@ -18,7 +18,7 @@ use crate::observe::Asked;
 #[derive(Clone, Copy)]
 pub(super) struct Attempt<'a> {
     pub(super) core: &'a Arc<Core>,
-    pub(super) request: &'a Request,
+    pub(super) request: &'a LockRequest,
     pub(super) asked: &'a Asked,
 }
 
@@ -35,15 +35,15 @@ pub(super) enum Begun {
 /// A request that has left.
 pub(super) struct UnderWay {
     pub(super) asked: Asked,
-    pub(super) first: First,
+    pub(super) first: FirstClaim,
 }
 
 /// The first claim of a request: its ticket, the right to ask, and the answer to
 /// wait for.
-pub(super) struct First {
+pub(super) struct FirstClaim {
     pub(super) releaser: Releaser,
-    pub(super) pass: Option<Pass>,
-    pub(super) answer: Answer,
+    pub(super) pass: Option<GatePass>,
+    pub(super) answer: PendingVerdict,
 }
 
 /// What a verdict means to the one who asked.
@@ -60,7 +60,7 @@ pub(super) enum Admitted {
 /// engine that answers at once needs no other thread and no timer. What comes no
 /// further is handed on: the same ticket, the same request to the engine, and
 /// nobody asks twice.
-pub(super) fn begin(core: &Arc<Core>, request: &Request, cx: &mut Context<'_>) -> Begun {
+pub(super) fn begin(core: &Arc<Core>, request: &LockRequest, cx: &mut Context<'_>) -> Begun {
     let Some((stance, pass)) = may_ask(core, request) else { return Begun::NotYet };
     let since = || request.effort.since(&core.clock);
     let asked = core.observer.asked(&request.name, request.mode, since);
@@ -80,7 +80,7 @@ pub(super) fn begin(core: &Arc<Core>, request: &Request, cx: &mut Context<'_>) -
         Ok(other) => Box::pin(ready(other)),
         Err(under_way) => under_way,
     };
-    Begun::UnderWay(Box::new(UnderWay { asked, first: First { releaser, pass, answer } }))
+    Begun::UnderWay(Box::new(UnderWay { asked, first: FirstClaim { releaser, pass, answer } }))
 }
 
 impl Admitted {
@@ -97,7 +97,7 @@ impl Admitted {
 }
 
 /// What it takes to ask at once; `None` if that cannot be.
-fn may_ask(core: &Core, request: &Request) -> Option<(Stance, Option<Pass>)> {
+fn may_ask(core: &Core, request: &LockRequest) -> Option<(Stance, Option<GatePass>)> {
     if core.is_closed() || request.check(core.engine.profile()).is_err() {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Request;
+use super::LockRequest;
 use crate::claim::{Grant, RawRecord, Ticket};
 use crate::core::Core;
 use crate::hold::Hold;
@@ -25,7 +25,7 @@ pub(crate) struct Releaser {
 }
 
 impl Releaser {
-    pub(super) fn new(core: &Arc<Core>, request: &Request) -> Self {
+    pub(super) fn new(core: &Arc<Core>, request: &LockRequest) -> Self {
         let ticket = Ticket::new(request.name.clone(), request.mode);
         let owner = request.reentrant.then_some(request.owner.id);
         Self::of(core, Arc::new(Hold::new(ticket, owner, request.terms, core.clock.clone())))

@@ -13,7 +13,7 @@ use crate::name::Name;
 
 /// What a recipe asks for.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub(crate) struct LockRequest {
     pub(crate) name: Name,
     pub(crate) mode: Mode,
     pub(crate) owner: Owner,
@@ -57,7 +57,7 @@ impl Effort {
     }
 }
 
-impl Request {
+impl LockRequest {
     /// Refuses what no engine could do, and what the claim does not tell it.
     pub(super) fn check(&self, profile: &Profile) -> Result<()> {
         if !self.terms.hold_at_least.is_zero() && !profile.keep_closed {

@@ -4,14 +4,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Admitted, Attempt, First};
+use super::attempt::{Admitted, Attempt, FirstClaim};
 use super::releaser::Releaser;
-use super::{Answer, Delivery, Effort, Sought};
+use super::{Delivery, Effort, PendingVerdict, Sought};
 use crate::claim::{Busy, Holder, Stance, Verdict, Wake, rounded};
 use crate::clock::Moment;
 use crate::detached::Handoff;
 use crate::error::{Error, ErrorKind, Result};
-use crate::gate::Pass;
+use crate::gate::GatePass;
 use crate::hold::Hold;
 
 /// The shortest pause between two looks at a busy name.
@@ -20,13 +20,13 @@ const BREATH: Duration = Duration::from_millis(1);
 const LATE_GRANTS: u32 = 5;
 
 /// Claims and waits until it has what it is after, or must not wait any longer.
-pub(super) struct Wait<'a> {
+pub(super) struct WaitLoop<'a> {
     pub(super) attempt: Attempt<'a>,
     pub(super) handoff: &'a Handoff<Delivery>,
 }
 
-impl Wait<'_> {
-    pub(super) async fn seek(&self, first: Option<First>) -> Result<Sought<Releaser>> {
+impl WaitLoop<'_> {
+    pub(super) async fn seek(&self, first: Option<FirstClaim>) -> Result<Sought<Releaser>> {
         self.attempt.request.check(self.attempt.core.engine.profile())?;
         match self.attempt.request.effort {
             Effort::Try => self.try_and_see(first).await.map(|(sought, _)| sought),
@@ -41,7 +41,7 @@ impl Wait<'_> {
     /// then.
     async fn try_and_see(
         &self,
-        mut first: Option<First>,
+        mut first: Option<FirstClaim>,
     ) -> Result<(Sought<Releaser>, Option<Holder>)> {
         if first.is_none()
             && let Some(releaser) = self.attempt.reenter()?
@@ -88,14 +88,14 @@ impl Wait<'_> {
     }
 
     /// The ticket of the first claim with what to wait for, or a fresh one.
-    fn take_up(&self, first: &mut Option<First>) -> (Releaser, Option<Answer>) {
+    fn take_up(&self, first: &mut Option<FirstClaim>) -> (Releaser, Option<PendingVerdict>) {
         match first.take() {
-            Some(First { releaser, answer, .. }) => (releaser, Some(answer)),
+            Some(FirstClaim { releaser, answer, .. }) => (releaser, Some(answer)),
             None => (Releaser::new(self.attempt.core, self.attempt.request), None),
         }
     }
 
-    async fn wait(&self, until: Moment, mut first: Option<First>) -> Result<Sought<Releaser>> {
+    async fn wait(&self, until: Moment, mut first: Option<FirstClaim>) -> Result<Sought<Releaser>> {
         let mut pass = first.as_mut().and_then(|first| first.pass.take());
         if first.is_none() {
             if let Some(releaser) = self.attempt.reenter()? {
@@ -117,7 +117,7 @@ impl Wait<'_> {
     }
 
     /// The turn to ask, among the tasks of this process.
-    async fn pass(&self, until: Moment) -> Result<Pass> {
+    async fn pass(&self, until: Moment) -> Result<GatePass> {
         tokio::select! {
             biased;
             pass = self.attempt.core.gate.enter(&self.attempt.request.name) => Ok(pass),
@@ -134,9 +134,9 @@ impl Wait<'_> {
     async fn wait_with(
         &self,
         mut releaser: Releaser,
-        mut answer: Option<Answer>,
+        mut answer: Option<PendingVerdict>,
         until: Moment,
-        pass: Option<&Pass>,
+        pass: Option<&GatePass>,
     ) -> Result<Option<Sought<Releaser>>> {
         let core = self.attempt.core;
         let mut holder = None;
@@ -195,7 +195,7 @@ impl Wait<'_> {
     async fn ask(
         &self,
         hold: &Arc<Hold>,
-        answer: Option<Answer>,
+        answer: Option<PendingVerdict>,
         stance: Stance,
         until: Moment,
     ) -> Result<Verdict> {

@@ -25,13 +25,13 @@ static REGISTER: Mutex<Register> =
 
 #[derive(Default)]
 struct Register {
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<RegisterEntry>>,
     free: Vec<usize>,
     /// Whether somebody looks after it.
     watched: bool,
 }
 
-struct Entry {
+struct RegisterEntry {
     since: Moment,
     task: Weak<dyn Orphan>,
     home: Handle,
@@ -41,11 +41,11 @@ struct Entry {
 type Away = (Weak<dyn Orphan>, Handle);
 
 /// An entry of the register; taken out on drop.
-pub(super) struct Watched(usize);
+pub(super) struct Registration(usize);
 
-impl Watched {
+impl Registration {
     pub(super) fn new(task: Weak<dyn Orphan>, home: &Handle) -> Self {
-        let entry = Entry { since: Clock::System.now(), task, home: home.clone() };
+        let entry = RegisterEntry { since: Clock::System.now(), task, home: home.clone() };
         let (at, watched) = in_register(|register: &mut Register| register.add(entry));
         if !watched {
             drop(home.spawn(Watchdog { is_done: false }.keep()));
@@ -54,7 +54,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for Registration {
     fn drop(&mut self) {
         // Its task is dropped without the lock: it may be the last to know it.
         drop(in_register(|register: &mut Register| {
@@ -66,7 +66,7 @@ impl Drop for Watched {
 
 impl Register {
     /// Where it is, and whether somebody looks after it already.
-    fn add(&mut self, entry: Entry) -> (usize, bool) {
+    fn add(&mut self, entry: RegisterEntry) -> (usize, bool) {
         let at = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
             self.entries.len() - 1

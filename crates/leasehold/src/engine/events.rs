@@ -54,6 +54,10 @@ pub struct Events(mpsc::UnboundedReceiver<Event>);
 
 impl Events {
     /// The next event; `None` once the engine is closed.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call loses nothing: the next one returns it.
     pub async fn next(&mut self) -> Option<Event> {
         self.0.recv().await
     }

@@ -77,6 +77,13 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 ///
 /// No method has a default, so that a layer that wraps an engine cannot skip
 /// one by accident.
+///
+/// # Cancel safety
+///
+/// A future of an engine that has begun is driven to its end, by home if nobody
+/// else is interested: a release must not overtake the claim it belongs to. Only
+/// that of [`Engine::wait`] may be dropped at any point. It then stops at once,
+/// and what it has not returned stays with the engine.
 pub trait Engine: Debug + Send + Sync + 'static {
     /// What this engine, as opened, promises and costs.
     fn profile(&self) -> &Profile;

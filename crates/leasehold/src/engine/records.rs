@@ -148,6 +148,11 @@ pub trait RecordEvents: Debug + Send {
 /// Every change of a record, its end included, draws a version larger than all
 /// before in its namespace; in a Redis cluster, in the part of it that one server
 /// keeps, which a record does not leave.
+///
+/// # Cancel safety
+///
+/// A future that has begun is driven to its end, as those of an
+/// [`Engine`](crate::Engine) are.
 pub trait RecordStore: Debug + Send + Sync {
     /// The value and version of one name. What has expired, or was bound to a
     /// lease that has ended, is not there.

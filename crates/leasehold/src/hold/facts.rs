@@ -9,7 +9,7 @@ use crate::mutant::{self, Mutant};
 
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    pub(super) phase: Phase,
+    pub(super) phase: HoldPhase,
     pub(super) mode: Mode,
     /// As what the engine may still have it, while a conversion is not settled;
     /// `mode` is then the weaker of the two.
@@ -48,7 +48,7 @@ pub(super) struct Facts {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum HoldPhase {
     /// Asked for, and perhaps in a queue.
     Asked,
     Held,
@@ -61,7 +61,7 @@ impl Facts {
     /// Of a ticket that was asked for, and of which no more is known.
     pub(super) fn new(mode: Mode, ttl: Duration) -> Self {
         Self {
-            phase: Phase::Asked,
+            phase: HoldPhase::Asked,
             mode,
             before: None,
             fence: 0,
@@ -85,7 +85,11 @@ impl Facts {
     }
 
     pub(super) const fn is_held(&self) -> bool {
-        matches!(self.phase, Phase::Held | Phase::Jeopardy)
+        matches!(self.phase, HoldPhase::Held | HoldPhase::Jeopardy)
+    }
+
+    pub(super) const fn has_ended(&self) -> bool {
+        matches!(self.phase, HoldPhase::Lost(_) | HoldPhase::Released)
     }
 
     /// The engine has confirmed it, in answer to a request that left then. The
@@ -105,7 +109,7 @@ impl Facts {
     }
 
     pub(super) fn hold(&mut self, fence: u64, predecessor: Predecessor, now: Moment) {
-        self.phase = Phase::Held;
+        self.phase = HoldPhase::Held;
         self.fence = fence;
         self.predecessor = predecessor;
         self.since = now;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::Hold;
-use super::facts::{Facts, Phase};
-use crate::claim::{RENEW_FRACTION, Refresh};
+use super::facts::Facts;
+use super::terms::Terms;
+use crate::claim::RENEW_FRACTION;
 use crate::clock::Moment;
 
 /// How late a timer of the runtime may fire.
@@ -21,119 +21,54 @@ pub(crate) struct Timing {
     pub(crate) ttl: Duration,
 }
 
-impl Hold {
+impl Facts {
     /// When the longest allowed hold is over.
-    pub(crate) fn must_end_at(&self) -> Moment {
-        let since = self.facts().since;
-        self.terms.max_hold.map_or(Moment::NEVER, |most| since.after(most))
-    }
-
-    /// When a fixed lease ends that is to run for `ttl` from now.
-    pub(crate) fn end_after(&self, ttl: Duration) -> Moment {
-        self.facts().ends.max(self.clock.now().after(ttl))
-    }
-
-    /// The engine has agreed to that end.
-    pub(crate) fn extend(&self, ends: Moment) {
-        if !self.terms.renewed {
-            self.facts().ends = ends;
-        }
+    pub(super) fn must_end_at(&self, terms: &Terms) -> Moment {
+        terms.max_hold.map_or(Moment::NEVER, |most| self.since.after(most))
     }
 
     /// When the engine has surely forgotten it, if nobody tells it to: it may
     /// have been extended beyond its ttl.
-    pub(crate) fn forgotten_at(&self) -> Moment {
-        let facts = self.facts();
-        let ttl = self.clock.now().after(facts.ttl);
-        let told = facts.confirmed.after(facts.told);
-        ttl.max(told).after(self.terms.lock_delay)
+    pub(super) fn forgotten_at(&self, terms: &Terms, now: Moment) -> Moment {
+        let told = self.confirmed.after(self.told);
+        now.after(self.ttl).max(told).after(terms.lock_delay)
     }
 
-    /// What to ask the engine to keep it alive: a fixed lease for what is left
-    /// of its time.
-    pub(crate) fn refresh(&self) -> Refresh {
-        let (ttl, ends) = {
-            let facts = self.facts();
-            (facts.ttl, facts.ends)
-        };
-        let left = if ends == Moment::NEVER { ttl } else { ends.since(self.clock.now()) };
-        self.refresh_for(ttl.min(left))
-    }
-
-    /// What to ask the engine to keep it alive for `ttl`.
-    pub(crate) fn refresh_for(&self, ttl: Duration) -> Refresh {
-        let mut refresh = Refresh::new(self.ticket(), ttl);
-        refresh.lock_delay = self.terms.lock_delay;
-        refresh.renewed = self.terms.renewed;
-        refresh
+    /// How long it may still be asked to run: a fixed lease for what is left of
+    /// its time.
+    pub(super) fn ttl_left(&self, now: Moment) -> Duration {
+        if self.ends == Moment::NEVER { self.ttl } else { self.ttl.min(self.ends.since(now)) }
     }
 
     /// What the schedule has to know.
-    pub(crate) fn timing(&self) -> Timing {
-        let facts = self.facts();
-        let renew_at = if facts.verb_under_way { Moment::NEVER } else { self.renew_at(&facts) };
-        Timing { renew_at, ends_at: self.ends_when(&facts), ttl: facts.ttl.min(facts.told) }
+    pub(super) fn timing(&self, terms: &Terms) -> Timing {
+        let renew_at = if self.verb_under_way { Moment::NEVER } else { self.renew_at(terms) };
+        Timing { renew_at, ends_at: self.ends_at(terms), ttl: self.ttl.min(self.told) }
     }
 
     /// When its time to renew has come since the last confirmation; never
     /// for a fixed lease, unless the engine grants less at a time than was asked.
-    fn renew_at(&self, facts: &Facts) -> Moment {
-        let short = facts.told.saturating_add(TIMER_SLACK) < facts.ends.since(facts.confirmed);
-        if !self.terms.renewed && facts.is_held() && !short {
+    fn renew_at(&self, terms: &Terms) -> Moment {
+        let short = self.told.saturating_add(TIMER_SLACK) < self.ends.since(self.confirmed);
+        if !terms.renewed && self.is_held() && !short {
             return Moment::NEVER;
         }
-        facts.confirmed.after(facts.ttl.min(facts.told) / RENEW_FRACTION)
+        self.confirmed.after(self.ttl.min(self.told) / RENEW_FRACTION)
     }
 
     /// When to call it lost if nothing is confirmed; a place in a queue just
     /// lapses. Early by what a timer may be late, so that the news is in time.
-    pub(crate) fn ends_at(&self) -> Moment {
-        self.ends_when(&self.facts())
-    }
-
-    fn ends_when(&self, facts: &Facts) -> Moment {
-        if !facts.is_held() {
+    pub(super) fn ends_at(&self, terms: &Terms) -> Moment {
+        if !self.is_held() {
             return Moment::NEVER;
         }
-        let most = self.terms.max_hold.map_or(Moment::NEVER, |most| facts.since.after(most));
-        facts.deadline.before(TIMER_SLACK).min(most)
-    }
-
-    /// When it was granted.
-    #[cfg(any(feature = "metrics", feature = "trace"))]
-    pub(crate) fn since(&self) -> Moment {
-        self.facts().since
+        self.deadline.before(TIMER_SLACK).min(self.must_end_at(terms))
     }
 
     /// How long it has been held, or was until it was given back.
     #[cfg(any(feature = "metrics", feature = "trace"))]
-    pub(crate) fn held_for(&self) -> Duration {
-        let (since, until) = {
-            let facts = self.facts();
-            (facts.since, facts.given_back)
-        };
-        let until = if until == Moment::NEVER { self.clock.now() } else { until };
-        until.since(since)
-    }
-
-    /// How late it is looked at now; `None` if that was to be at once.
-    #[cfg(any(feature = "metrics", feature = "trace"))]
-    pub(crate) fn lag(&self, now: Moment) -> Option<Duration> {
-        let due = self.due();
-        (due != Moment::default()).then(|| now.since(due))
-    }
-
-    pub(crate) fn due(&self) -> Moment {
-        self.facts().due
-    }
-
-    /// Is to be looked at then; false if it has ended.
-    pub(crate) fn set_due(&self, due: Moment) -> bool {
-        let mut facts = self.facts();
-        let alive = !matches!(facts.phase, Phase::Lost(_) | Phase::Released);
-        if alive {
-            facts.due = due;
-        }
-        alive
+    pub(super) fn held_for(&self, now: Moment) -> Duration {
+        let until = if self.given_back == Moment::NEVER { now } else { self.given_back };
+        until.since(self.since)
     }
 }

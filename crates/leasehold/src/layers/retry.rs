@@ -21,6 +21,14 @@ use crate::mutant::{self, Mutant};
 /// In a URL: `?retry=none`, `once:SLEEP`, `times:N,SLEEP`, `elapsed:MAX,SLEEP`,
 /// `exponential:BASE,N,MAX` or `forever:SLEEP`, for example
 /// `?retry=exponential:50ms,5,2s`.
+///
+/// ```
+/// use std::time::Duration;
+/// use leasehold::Retry;
+///
+/// assert_eq!("times:3,100ms".parse::<Retry>()?, Retry::times(3, Duration::from_millis(100)));
+/// # Ok::<(), leasehold::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry(Policy);
 

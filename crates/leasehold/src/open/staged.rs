@@ -29,6 +29,10 @@ pub fn core() -> (Arc<dyn Engine>, Shorten) {
 /// # Errors
 ///
 /// Those of opening a quorum.
+///
+/// # Cancel safety
+///
+/// What a dropped call has begun ends with it.
 pub async fn quorum(nodes: Vec<Arc<dyn Engine>>, patience: Duration) -> Result<Arc<dyn Engine>> {
     crate::engines::over(nodes, Clock::System, patience).await
 }

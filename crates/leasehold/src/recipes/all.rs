@@ -135,6 +135,10 @@ impl All {
 }
 
 /// Many locks to be awaited.
+///
+/// # Cancel safety
+///
+/// A dropped future leaves nothing behind: what it had taken goes back.
 #[must_use = "does nothing unless awaited"]
 #[derive(Debug)]
 pub struct LockAll {
@@ -194,6 +198,10 @@ impl Guards {
     }
 
     /// Resolves when the first of them is not ours any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future can be dropped at any time, and asked for again.
     pub fn lost(&self) -> impl Future<Output = Standing> + Send + 'static {
         first(self.iter().map(Guard::lost))
     }

@@ -13,3 +13,7 @@ pub(crate) mod records;
 pub(crate) mod request_builder;
 pub(crate) mod rwlock;
 pub(crate) mod semaphore;
+#[cfg(feature = "records")]
+pub(crate) mod versioned;
+#[cfg(feature = "records")]
+pub(crate) mod watch;

@@ -115,6 +115,10 @@ impl Mutex {
     /// # Errors
     ///
     /// `Invalid` for a bad name; the engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn status(&self) -> Result<Status> {
         self.builder.status().await
     }

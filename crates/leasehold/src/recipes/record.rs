@@ -8,10 +8,11 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::records::Watch;
+use super::versioned::{Swap, Versioned, decode, encode};
+use super::watch::Watch;
 use crate::claim::{Expect, Store, Ticket};
 use crate::clock::Clock;
-use crate::engine::{self, Scope};
+use crate::engine::Scope;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
@@ -22,21 +23,6 @@ const ATTEMPTS: u32 = 16;
 /// The first pause after a lost race, which doubles, and the longest.
 const PAUSE: Duration = Duration::from_micros(500);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
-
-/// A value with its version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Versioned<T> {
-    /// The value.
-    pub value: T,
-    /// Which writing of the record this is. A version is never reused, not
-    /// even after the record was deleted.
-    pub version: u64,
-}
-
-/// What came of a write with an expectation: its version, or what is there
-/// instead.
-pub type Swap<T> = std::result::Result<u64, Option<Versioned<T>>>;
 
 /// A versioned value under a name: any serde type, stored as JSON of at most
 /// 1 MiB.
@@ -102,6 +88,20 @@ impl<T> Record<T> {
 
     /// What is written from this handle goes when the lease of `guard` ends:
     /// by release, expiry, eviction, or the death of this process.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// let guard = locks.mutex("leader").lock().await?;
+    /// let address = locks.record::<String>("leader/address").bound_to(&guard);
+    /// address.set(&"10.0.0.7".into()).await?;
+    /// assert!(address.get().await?.is_some());
+    ///
+    /// guard.release().await?;
+    /// assert!(address.get().await?.is_none(), "it went with the lease");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn bound_to(mut self, guard: &Guard) -> Self {
         self.lease = Some(if self.locks.granted(guard) {
@@ -129,6 +129,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// `Invalid` for a bad name; `Unsupported` if the engine keeps no records;
     /// `Unexpected` if the value is not a `T`; the engine's error if it cannot
     /// be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn get(&self) -> Result<Option<Versioned<T>>> {
         let name = self.name.clone()?;
         let record_store = self.locks.record_store()?;
@@ -142,7 +146,11 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     ///
     /// Those of [`Record::get`]; `Invalid` if the value is too large or is no
     /// JSON; `NotHeld` if it is to be bound to a lease that has ended. With
-    /// the outcome `Unknown` it may have been written.
+    /// the effect `Unknown` it may have been written.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have written.
     pub async fn set(&self, value: &T) -> Result<u64> {
         match self.write(Expect::Any, Some(value)).await? {
             Ok(version) => Ok(version),
@@ -152,9 +160,27 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
 
     /// Writes `value` if this version is there; otherwise says what is.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::Locks::memory();
+    /// let price = locks.record::<u32>("price/apple");
+    /// let version = price.set(&3).await?;
+    /// let newer = price.set_if(version, &4).await?.expect("nobody was faster");
+    /// assert!(newer > version);
+    ///
+    /// let Err(Some(found)) = price.set_if(version, &5).await? else { panic!("someone was") };
+    /// assert_eq!((found.value, found.version), (4, newer));
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`Record::set`]; a lost race is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have written.
     pub async fn set_if(&self, version: u64, value: &T) -> Result<Swap<T>> {
         self.write(Expect::Version(version), Some(value)).await
     }
@@ -164,6 +190,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::set`]; a lost race is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have written.
     pub async fn create(&self, value: &T) -> Result<Swap<T>> {
         self.write(Expect::Absent, Some(value)).await
     }
@@ -173,6 +203,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::set`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have deleted.
     pub async fn delete(&self) -> Result<()> {
         self.write(Expect::Any, None).await.map(drop)
     }
@@ -183,6 +217,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::set`]; a lost race is no error.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call may or may not have deleted.
     pub async fn delete_if(&self, version: u64) -> Result<Swap<T>> {
         self.write(Expect::Version(version), None).await
     }
@@ -224,6 +262,10 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     /// # Errors
     ///
     /// Those of [`Record::get`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call watches nothing.
     pub async fn watch(&self) -> Result<Watch<T>> {
         Watch::start(&self.locks, Scope::name(&self.name.clone()?)).await
     }
@@ -264,22 +306,4 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
         let error = Error::new(ErrorKind::TimedOut, text);
         self.name.iter().fold(error, |error, name| error.with("record", name))
     }
-}
-
-fn encode<T: Serialize>(name: &Name, value: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec(value).map_err(|cause| {
-        Error::invalid("the value cannot be written as JSON").with("record", name).caused_by(cause)
-    })
-}
-
-pub(crate) fn decode<T: DeserializeOwned>(
-    name: &Name,
-    record: &engine::RawRecord,
-) -> Result<Versioned<T>> {
-    let value = serde_json::from_slice(&record.value).map_err(|cause| {
-        let text = "the record holds something else than this program expects: \
-             look who else writes it";
-        Error::new(ErrorKind::Unexpected, text).with("record", name).caused_by(cause)
-    })?;
-    Ok(Versioned { value, version: record.version })
 }

@@ -1,4 +1,4 @@
-//! Many records: those below a path, and what becomes of them.
+//! Many records: those below a path.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,16 +6,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
 
-use super::record::{Versioned, decode};
-use crate::engine::{Page, RecordEvent, RecordEvents, Scope};
+use super::versioned::{Versioned, decode};
+use super::watch::Watch;
+use crate::engine::{Page, Scope};
 use crate::error::Result;
 use crate::locks::Locks;
 use crate::name::Name;
-
-/// How many changes are on their way to a watcher that does not look.
-const AHEAD: usize = 16;
 
 /// The records below a path.
 ///
@@ -70,6 +67,10 @@ impl<T: Serialize + DeserializeOwned + Send> Records<T> {
     /// # Errors
     ///
     /// Those of [`Record::get`](crate::Record::get).
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn list(&self, depth: usize) -> Result<Vec<(Name, Versioned<T>)>> {
         let (mut all, mut page) = (Vec::new(), Page::default());
         loop {
@@ -91,81 +92,11 @@ impl<T: Serialize + DeserializeOwned + Send> Records<T> {
     /// # Errors
     ///
     /// Those of [`Record::get`](crate::Record::get).
-    pub async fn watch(&self, depth: usize) -> Result<Watch<T>> {
-        Watch::start(&self.locks, self.scope(depth)).await
-    }
-}
-
-/// A change of a watched record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Change<T> {
-    /// It has a new value.
-    Stored(Name, Versioned<T>),
-    /// It was deleted, its time was up, or the lease it was bound to ended.
-    Deleted(Name),
-    /// Changes may have been missed: get or list again.
-    Resync,
-}
-
-/// Changes of records, in the order they were made: each of them, or a
-/// [`Change::Resync`] in place of those that are missing.
-///
-/// Start to watch, then read: what changes in between comes as news.
-pub struct Watch<T> {
-    events: mpsc::Receiver<RecordEvent>,
-    _locks: Locks,
-    kind: PhantomData<fn() -> T>,
-}
-
-impl<T> fmt::Debug for Watch<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Watch")
-    }
-}
-
-impl<T: DeserializeOwned> Watch<T> {
-    pub(crate) async fn start(locks: &Locks, scope: Scope) -> Result<Self> {
-        let record_store = locks.record_store()?;
-        let watching = locks.at_home(|| record_store.watch(scope)).await?;
-        let (forward, events) = mpsc::channel(AHEAD);
-        locks.spawn(pass_on(watching, forward));
-        Ok(Self { events, _locks: locks.clone(), kind: PhantomData })
-    }
-
-    /// The next change; `None` once the locks were shut down.
-    ///
-    /// # Errors
-    ///
-    /// `Unexpected` if a value is not a `T`; the watch goes on.
     ///
     /// # Cancel safety
     ///
-    /// A dropped call loses nothing.
-    pub async fn next(&mut self) -> Result<Option<Change<T>>> {
-        Ok(match self.events.recv().await {
-            None => None,
-            Some(RecordEvent::Stored(name, record)) => {
-                let found = decode(&name, &record)?;
-                Some(Change::Stored(name, found))
-            }
-            Some(RecordEvent::Deleted(name)) => Some(Change::Deleted(name)),
-            Some(RecordEvent::Resync) => Some(Change::Resync),
-        })
-    }
-}
-
-/// Engines are asked on home, wherever the watcher is polled.
-async fn pass_on(mut watching: Box<dyn RecordEvents>, forward: mpsc::Sender<RecordEvent>) {
-    loop {
-        let event = tokio::select! {
-            biased;
-            () = forward.closed() => return,
-            event = watching.next() => event,
-        };
-        let Some(event) = event else { return };
-        if forward.send(event).await.is_err() {
-            return;
-        }
+    /// A dropped call watches nothing.
+    pub async fn watch(&self, depth: usize) -> Result<Watch<T>> {
+        Watch::start(&self.locks, self.scope(depth)).await
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Effort, Request, Sought};
+use crate::acquire::{Effort, LockRequest, Sought};
 use crate::claim::{Mode, Owner, Wants};
 use crate::clock::Moment;
 use crate::engine::{BoxFuture, Status};
@@ -92,13 +92,13 @@ impl RequestBuilder {
         self.locks.status(self.name()?.as_str()).await
     }
 
-    fn request(&self, mode: Mode, effort: Effort) -> Result<Request> {
+    fn request(&self, mode: Mode, effort: Effort) -> Result<LockRequest> {
         Ok(self.request_for(self.name()?, mode, effort))
     }
 
     /// A request for another name, on the same engine.
-    pub(crate) fn request_for(&self, name: Name, mode: Mode, effort: Effort) -> Request {
-        Request {
+    pub(crate) fn request_for(&self, name: Name, mode: Mode, effort: Effort) -> LockRequest {
+        LockRequest {
             name,
             mode,
             owner: self.owner.clone(),
@@ -230,6 +230,26 @@ impl Patience {
 }
 
 /// A lock to be awaited.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> leasehold::Result<()> {
+/// # let locks = leasehold::Locks::memory();
+/// use std::time::Duration;
+///
+/// let report = locks.mutex("report");
+/// let guard = report.lock().within(Duration::from_secs(3)).await?;
+///
+/// // Without a place in the queue: three tries, 10 ms apart.
+/// let tries = report.lock().attempts(3).every(Duration::from_millis(10));
+/// assert!(tries.await.unwrap_err().is_timed_out());
+/// # drop(guard);
+/// # Ok(()) }
+/// ```
+///
+/// # Cancel safety
+///
+/// A dropped future leaves nothing behind. Its place in the queue is lost.
 #[must_use = "does nothing unless awaited"]
 #[derive(Debug)]
 pub struct Lock {
@@ -263,7 +283,7 @@ impl Lock {
         self
     }
 
-    fn request(&self) -> Result<Request> {
+    fn request(&self) -> Result<LockRequest> {
         let since = self.builder.locks.clock().now();
         self.builder.request(self.mode, self.patience.effort(since))
     }

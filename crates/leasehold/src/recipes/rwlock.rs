@@ -71,8 +71,11 @@ impl RwLock {
         self.builder.lock(Mode::Read)
     }
 
-    /// Waits until we may write; errors and cancel safety as for
-    /// [`RwLock::read`].
+    /// Waits until we may write; errors as for [`RwLock::read`].
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped future leaves nothing behind. Its place in the queue is lost.
     ///
     /// # Fencing
     ///
@@ -112,6 +115,10 @@ impl RwLock {
     /// # Errors
     ///
     /// `Invalid` for a bad name; the engine's error if it cannot be reached.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn status(&self) -> Result<Status> {
         self.builder.status().await
     }

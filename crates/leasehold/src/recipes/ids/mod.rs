@@ -11,6 +11,7 @@ mod layout;
 mod pace;
 mod segment;
 mod snowflake;
+mod snowflake_builder;
 mod stock;
 pub(crate) mod stripe;
 mod supply;
@@ -22,7 +23,8 @@ mod worker;
 
 pub use self::layout::{Layout, Parts};
 pub use self::segment::{Runway, Segment, SegmentIds};
-pub use self::snowflake::{Freshness, Snowflake, SnowflakeIds};
+pub use self::snowflake::SnowflakeIds;
+pub use self::snowflake_builder::{Freshness, Snowflake};
 pub use self::stripe::Stripe;
 pub use self::text::{Alphabet, Text, decode, encode};
 pub use self::veil::Veil;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::pace::Pace;
 use super::stock::Stock;
-use super::stripe::Stripe;
 use super::supply::{Scale, Supply, give_back};
 use crate::error::{Error, Result};
 use crate::locks::Locks;
@@ -115,7 +114,7 @@ impl Segment {
         let mut supply = Supply::new(locks.core(), name.clone(), scale, pace, ours, shared);
         let first = async move { supply.fill().await.map(|()| supply) };
         locks.spawn(locks.at_home(|| Box::pin(first)).await?.run());
-        Ok(SegmentIds(Arc::new(Inner { stock, scale, rate, name, locks })))
+        Ok(SegmentIds(Arc::new(SegmentGenerator { stock, scale, rate, name, locks })))
     }
 
     fn scale(&self) -> Result<Scale> {
@@ -161,10 +160,10 @@ impl Segment {
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct SegmentIds(Arc<Inner>);
+pub struct SegmentIds(Arc<SegmentGenerator>);
 
 #[derive(Debug)]
-struct Inner {
+struct SegmentGenerator {
     stock: Arc<Stock>,
     scale: Scale,
     rate: Arc<AtomicU64>,
@@ -206,12 +205,9 @@ impl SegmentIds {
         self.0.stock.wait(|_| self.try_next()).await
     }
 
-    /// A stripe of these ids for one thread or task, which is many times faster
-    /// where several want ids all the time. Ids rise within a stripe, and not
-    /// between stripes.
-    #[must_use]
-    pub fn stripe(&self) -> Stripe {
-        Stripe::new(self.clone(), self.0.scale.stride)
+    /// How far apart two ids are.
+    pub(super) fn stride(&self) -> u64 {
+        self.0.scale.stride
     }
 
     /// Up to `most` ids that lie together, if there is one at hand.
@@ -274,7 +270,7 @@ impl SegmentIds {
     }
 }
 
-impl Inner {
+impl SegmentGenerator {
     fn append(&self, ids: &mut Vec<u64>, range: Range<u64>) {
         let count = (range.end - range.start) / self.scale.stride;
         ids.extend((0..count).map(|n| range.start + n * self.scale.stride));
@@ -290,7 +286,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for SegmentGenerator {
     fn drop(&mut self) {
         if let Some(rest) = self.shut() {
             // Nobody is left to hear of a gap.

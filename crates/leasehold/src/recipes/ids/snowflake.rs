@@ -1,11 +1,8 @@
 //! Snowflake ids: time, worker and sequence in 63 bits.
 
-mod build;
-
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
-pub use self::build::{Freshness, Snowflake};
 use super::layout::{Layout, Parts};
 use super::tenure::Tenure;
 use super::ticks::{Hitch, Ticks};
@@ -29,7 +26,7 @@ const REST: Duration = Duration::from_millis(1);
 /// id is made twice, whatever clocks and processes do:
 ///
 /// - a lease that is lost stops the generator: `Lost`;
-/// - a clock that goes back is bridged within the [budget](Snowflake::budget):
+/// - a clock that goes back is bridged within the [budget](super::Snowflake::budget):
 ///   time stands still in the ids until the clock has caught up;
 /// - one that goes back further is refused until then: `Unavailable`.
 ///
@@ -49,10 +46,10 @@ const REST: Duration = Duration::from_millis(1);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct SnowflakeIds(Arc<Inner>);
+pub struct SnowflakeIds(Arc<SnowflakeGenerator>);
 
 #[derive(Debug)]
-struct Inner {
+struct SnowflakeGenerator {
     ticks: Arc<Ticks>,
     /// The bits of each worker, in place.
     lanes: Box<[u64]>,
@@ -60,20 +57,41 @@ struct Inner {
     wall: WallClock,
     spin: bool,
     home: OnceLock<Arc<Home>>,
-    lease: Option<Lease>,
+    lease: Option<WorkerLease>,
 }
 
 /// What makes the worker numbers ours.
 #[derive(Debug)]
-struct Lease {
-    tenure: Arc<Tenure>,
-    marks: Arc<tokio::sync::Mutex<Vec<Mark>>>,
+pub(super) struct WorkerLease {
+    pub(super) tenure: Arc<Tenure>,
+    pub(super) marks: Arc<tokio::sync::Mutex<Vec<Mark>>>,
     // Dropped before the client may end.
-    guards: Mutex<Vec<Guard>>,
-    locks: Locks,
+    pub(super) guards: Mutex<Vec<Guard>>,
+    pub(super) locks: Locks,
 }
 
 impl SnowflakeIds {
+    pub(super) fn new(
+        workers: &[u32],
+        layout: Layout,
+        ticks: Arc<Ticks>,
+        wall: WallClock,
+        spin: bool,
+        lease: Option<WorkerLease>,
+    ) -> Self {
+        let bits = layout.sequence_bits();
+        let lanes = workers.iter().map(|worker| u64::from(*worker) << bits).collect();
+        Self(Arc::new(SnowflakeGenerator {
+            ticks,
+            lanes,
+            layout,
+            wall,
+            spin,
+            home: OnceLock::new(),
+            lease,
+        }))
+    }
+
     /// The next id; waits while the present millisecond is full.
     ///
     /// # Errors
@@ -240,7 +258,7 @@ impl SnowflakeIds {
     }
 }
 
-impl Inner {
+impl SnowflakeGenerator {
     /// The present millisecond, by the layout.
     #[inline]
     fn now(&self) -> u64 {
@@ -324,13 +342,13 @@ impl Inner {
     }
 }
 
-impl Lease {
+impl WorkerLease {
     fn give_up(&self) -> Vec<Guard> {
         std::mem::take(&mut *self.guards.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Drop for Inner {
+impl Drop for SnowflakeGenerator {
     fn drop(&mut self) {
         if let (Some(rest), Some(lease)) = (self.shut(), &self.lease) {
             // Nobody is left to hear of a failure: the ttl ends it.

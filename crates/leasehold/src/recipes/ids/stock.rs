@@ -26,8 +26,8 @@ const CLOSED: u64 = 1 << 63;
 
 #[derive(Debug)]
 pub(super) struct Stock {
-    next: Line<AtomicU64>,
-    gate: Line<Gate>,
+    next: CacheLine<AtomicU64>,
+    gate: CacheLine<StockGate>,
     chain: Mutex<Chain>,
     /// Wakes those who wait for ids.
     filled: Notify,
@@ -39,10 +39,10 @@ pub(super) struct Stock {
 /// all the time, the gate hardly ever.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
 #[derive(Debug)]
-struct Gate {
+struct StockGate {
     floor: AtomicU64,
     /// Zero if there is nothing to draw.
     mark: AtomicU64,
@@ -69,10 +69,10 @@ struct Chain {
 
 impl Stock {
     pub(super) fn new(stride: u64) -> Self {
-        let gate = Gate { floor: AtomicU64::new(0), mark: AtomicU64::new(0), stride };
+        let gate = StockGate { floor: AtomicU64::new(0), mark: AtomicU64::new(0), stride };
         Self {
-            next: Line(AtomicU64::new(0)),
-            gate: Line(gate),
+            next: CacheLine(AtomicU64::new(0)),
+            gate: CacheLine(gate),
             chain: Mutex::default(),
             filled: Notify::new(),
             called: Notify::new(),

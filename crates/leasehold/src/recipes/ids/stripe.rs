@@ -32,11 +32,17 @@ pub struct Stripe {
     end: u64,
 }
 
-impl Stripe {
-    pub(super) const fn new(ids: SegmentIds, stride: u64) -> Self {
-        Self { ids, stride, next: 0, end: 0 }
+impl SegmentIds {
+    /// A stripe of these ids for one thread or task, which is many times faster
+    /// where several want ids all the time. Ids rise within a stripe, and not
+    /// between stripes.
+    #[must_use]
+    pub fn stripe(&self) -> Stripe {
+        Stripe { ids: self.clone(), stride: self.stride(), next: 0, end: 0 }
     }
+}
 
+impl Stripe {
     /// The next id.
     ///
     /// # Errors

@@ -30,13 +30,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Tenure {
     ticks: Arc<Ticks>,
-    state: Mutex<State>,
+    state: Mutex<TenureState>,
     changed: Notify,
     asked: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct TenureState {
     /// The first millisecond, by the layout, that is not ours.
     until: u64,
     /// Whether more was asked for.
@@ -117,12 +117,12 @@ impl Tenure {
         self.state().end.is_some()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TenureState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl TenureState {
     fn failed_since(&self, failures: u64) -> Option<Error> {
         self.failure.clone().filter(|_| self.failures != failures)
     }

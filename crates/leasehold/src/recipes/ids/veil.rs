@@ -37,7 +37,7 @@ const VERSIONS: u8 = 32;
 #[derive(Clone)]
 pub struct Veil {
     /// The first is the one that hides.
-    keys: Vec<(u8, Key)>,
+    keys: Vec<(u8, RoundKeys)>,
 }
 
 impl Veil {
@@ -60,7 +60,7 @@ impl Veil {
             let text = format!("a key has a version of its own, one of 0 to {}", VERSIONS - 1);
             return Err(Error::invalid(text).with("version", version));
         }
-        self.keys.push((version, Key::new(key)));
+        self.keys.push((version, RoundKeys::new(key)));
         Ok(self)
     }
 
@@ -99,7 +99,7 @@ impl Veil {
         self.keys[0].1.restore(hidden)
     }
 
-    fn key(&self, version: u8) -> Option<&Key> {
+    fn key(&self, version: u8) -> Option<&RoundKeys> {
         self.keys.iter().find(|(known, _)| *known == version).map(|(_, key)| key)
     }
 }
@@ -117,9 +117,9 @@ impl fmt::Debug for Veil {
 
 /// What a key comes to: two numbers for each round.
 #[derive(Clone)]
-struct Key([(u64, u64); ROUNDS]);
+struct RoundKeys([(u64, u64); ROUNDS]);
 
-impl Key {
+impl RoundKeys {
     fn new(key: [u8; 16]) -> Self {
         let key = u128::from_le_bytes(key);
         let (mut a, mut b) = (key as u64, (key >> 64) as u64);

@@ -41,7 +41,7 @@ pub(super) struct Mark {
 }
 
 /// What came of a claim.
-pub(super) enum Claimed {
+pub(super) enum WorkerClaim {
     /// The number, and the mark of the holder before, if there was one.
     Ours(Guard, Mark, u64),
     /// Someone has it.
@@ -52,12 +52,12 @@ pub(super) enum Claimed {
 
 impl Post {
     /// Takes a number if it is free and its mark not ahead of `now`.
-    pub(super) async fn claim(&self, number: u32, now: u64) -> Result<Claimed> {
+    pub(super) async fn claim(&self, number: u32, now: u64) -> Result<WorkerClaim> {
         let name = format!("ids/{}/worker/{number}", self.tag);
         let mut builder = RequestBuilder::new(&self.locks, &name);
         (builder.terms.ttl, builder.wants) = (self.ttl, Wants::LeaseAndRecord);
         let Some(mut guard) = builder.try_lock(Mode::Exclusive).await? else {
-            return Ok(Claimed::Busy);
+            return Ok(WorkerClaim::Busy);
         };
         let found = guard.take_loaded().flatten();
         let locks = self.locks.routed(&name).clone();
@@ -75,9 +75,9 @@ impl Post {
         let (mark, before) = taken.await?;
         if mark.version.is_none() {
             guard.release().await?;
-            return Ok(Claimed::Ahead(before.saturating_sub(now)));
+            return Ok(WorkerClaim::Ahead(before.saturating_sub(now)));
         }
-        Ok(Claimed::Ours(guard, mark, before))
+        Ok(WorkerClaim::Ours(guard, mark, before))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::entry::OUTCOME_MAX;
 use super::flight::Flights;
-use super::seen::Seen;
+use super::seen::SeenKeys;
 use crate::claim::Wants;
 use crate::error::{Error, Result};
 use crate::locks::Locks;
@@ -71,6 +71,21 @@ impl Done {
 }
 
 /// What is to be kept of an outcome: any text or bytes, or nothing.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leasehold::once::{Fingerprint, Kept, OnceError, Refusal};
+///
+/// let exports = leasehold::Locks::memory().once("exports");
+/// let run = async || {
+///     exports.run("2024", Fingerprint::none(), async |_| Ok::<_, String>(Kept::nothing())).await
+/// };
+/// run().await?;
+/// let again = run().await.unwrap_err();
+/// assert!(matches!(again, OnceError::Refused(Refusal::NotKept { .. })), "it was done; that is all");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept(pub(super) Option<Vec<u8>>);
 
@@ -129,7 +144,7 @@ pub struct Once {
     pub(super) crash: OnCrash,
     pub(super) table: OnceTable,
     pub(super) flights: Arc<Flights>,
-    pub(super) seen: Arc<Seen>,
+    pub(super) seen: Arc<SeenKeys>,
 }
 
 impl Locks {

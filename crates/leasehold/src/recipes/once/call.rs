@@ -1,49 +1,33 @@
 //! The call: one caller, from its key to an outcome.
 
 use std::fmt::Display;
-use std::time::Duration;
 
 use super::builder::{Done, Kept, OnBusy, OnCrash, Once};
-use super::entry::{Entry, State};
+use super::entry::{Found, KeyEntry};
 use super::fingerprint::Fingerprint;
 use super::flight::{Lead, Role, landed};
-use super::key::{Key, Trace, millis};
-use super::refusal::{OnceError, Refusal};
+use super::key::Key;
+use super::lookup::OnceCall;
+use super::refusal::{OnceError, Refusal, late, running};
 use super::run::Run;
 use super::turn::Turn;
 use crate::acquire::{Effort, Sought};
-use crate::claim::{Mode, RawRecord, Released, Store, Wants};
+use crate::claim::{Mode, Released, Store, Wants};
 use crate::clock::Moment;
-use crate::error::{Effect, Error, ErrorKind, Result};
+use crate::error::{Effect, Error, Result};
 use crate::guard::Guard;
 use crate::name::Name;
 
-/// What one caller asks for.
-#[derive(Debug)]
-pub(super) struct Call {
-    pub(super) name: Name,
-    pub(super) fingerprint: Fingerprint,
-    pub(super) trace: Option<Trace>,
-    pub(super) keep: Duration,
-}
-
-/// An entry in the version it was found in.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) entry: Entry,
-    pub(super) version: u64,
-}
-
 /// What a claim of a key has brought.
-enum Claimed {
+enum KeyClaim {
     /// The lease, and what is known of the key.
     Lease(Guard, Option<Found>),
     /// Something that is known, and no lease.
     Known(Found),
 }
 
-impl Claimed {
-    const fn entry(&self) -> Option<&Entry> {
+impl KeyClaim {
+    const fn entry(&self) -> Option<&KeyEntry> {
         match self {
             Self::Lease(_, Some(found)) | Self::Known(found) => Some(&found.entry),
             Self::Lease(_, None) => None,
@@ -96,7 +80,7 @@ impl Once {
 
     pub(super) async fn carry_out<F, Fut, T, E>(
         &self,
-        call: Call,
+        call: OnceCall,
         work: F,
     ) -> Result<Done, OnceError<E>>
     where
@@ -119,9 +103,27 @@ impl Once {
     /// The outcome of a key, if there is one: never runs anything, and waits for
     /// nobody.
     ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use leasehold::once::Fingerprint;
+    ///
+    /// let orders = leasehold::Locks::memory().once("orders");
+    /// assert!(orders.outcome("key-1", Fingerprint::none()).await?.is_none());
+    ///
+    /// orders.run("key-1", Fingerprint::none(), async |_| Ok::<_, String>("ordered")).await?;
+    /// let done = orders.outcome("key-1", Fingerprint::none()).await?.expect("it was run");
+    /// assert_eq!(done.outcome, b"ordered");
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Once::run`], without those of the work.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has changed nothing.
     pub async fn outcome(
         &self,
         key: impl Into<Key>,
@@ -174,26 +176,9 @@ impl Once {
         }
     }
 
-    pub(super) fn call(
-        &self,
-        key: &Key,
-        fingerprint: Fingerprint,
-        keep: Duration,
-    ) -> Result<Call, Refusal> {
-        Ok(Call { name: self.name(key)?, fingerprint, trace: key.trace, keep })
-    }
-
-    /// What a plain look finds: one request, and no lease.
-    pub(super) async fn recall(&self, call: &Call) -> Result<Option<Done>, Refusal> {
-        match self.load(&call.name).await? {
-            Some(found) => self.judge(call, found.entry),
-            None => Ok(None),
-        }
-    }
-
     /// Replay or run: leads the tasks of this process that have the same key, or
     /// follows the one that leads.
-    async fn step(&self, call: Call) -> Result<Step<'_>, Refusal> {
+    async fn step(&self, call: OnceCall) -> Result<Step<'_>, Refusal> {
         let effort = self.effort();
         let until = match effort {
             Effort::Wait { until, .. } | Effort::Attempts { until, .. } => until,
@@ -208,7 +193,7 @@ impl Once {
             let landed = self.builder.locks.until(until, landed(news)).await;
             let entry = landed.ok_or_else(|| running(&call.name))?;
             if let Some(entry) = entry
-                && let Some(done) = self.judge(&call, Entry::clone(&entry))?
+                && let Some(done) = self.judge(&call, KeyEntry::clone(&entry))?
             {
                 return Ok(Step::Replay(done));
             }
@@ -223,7 +208,7 @@ impl Once {
         }
     }
 
-    async fn lead(&self, call: Call, lead: Lead, effort: Effort) -> Result<Step<'_>, Refusal> {
+    async fn lead(&self, call: OnceCall, lead: Lead, effort: Effort) -> Result<Step<'_>, Refusal> {
         let mut claimed = self.claim_and_load(&call.name, effort, self.builder.wants).await?;
         let (guard, found) = loop {
             if let Some(entry) = claimed.entry().cloned()
@@ -235,9 +220,9 @@ impl Once {
                 return judged.map(Step::Replay);
             }
             match claimed {
-                Claimed::Lease(guard, found) => break (guard, found),
+                KeyClaim::Lease(guard, found) => break (guard, found),
                 // What is there is no outcome: now it takes the lease.
-                Claimed::Known(_) => {
+                KeyClaim::Known(_) => {
                     let wants = Wants::LeaseAndRecord;
                     claimed = self.claim_and_load(&call.name, effort, wants).await?;
                 }
@@ -260,17 +245,17 @@ impl Once {
         name: &Name,
         effort: Effort,
         wants: Wants,
-    ) -> Result<Claimed, Refusal> {
+    ) -> Result<KeyClaim, Refusal> {
         let mut guard = match self.claim(name, effort, wants).await? {
             Sought::Lease(guard) => guard,
-            Sought::Record(record) => return Ok(Claimed::Known(found(record)?)),
+            Sought::Record(record) => return Ok(KeyClaim::Known(Found::of(record)?)),
             Sought::Busy => return Err(running(name)),
         };
         let found = match guard.take_loaded() {
-            Some(record) => record.map(found).transpose()?,
+            Some(record) => record.map(Found::of).transpose()?,
             None => self.load(name).await?,
         };
-        Ok(Claimed::Lease(guard, found))
+        Ok(KeyClaim::Lease(guard, found))
     }
 
     async fn claim(
@@ -286,63 +271,4 @@ impl Once {
             if waited { Refusal::Running(error) } else { Refusal::Engine(error) }
         })
     }
-
-    pub(super) async fn load(&self, name: &Name) -> Result<Option<Found>> {
-        let locks = &self.builder.locks;
-        let record_store = locks.record_store()?;
-        let record = locks.at_home(|| record_store.load(name.clone())).await?;
-        record.map(found).transpose()
-    }
-
-    /// What an entry means to a caller; `None` if the work has to be run.
-    fn judge(&self, call: &Call, entry: Entry) -> Result<Option<Done>, Refusal> {
-        let now = self.now();
-        let age = entry.age(now);
-        if let Some(trace) = call.trace {
-            if trace.stamp >= entry.stamp.saturating_add(trace.window) {
-                return Ok(None);
-            }
-            if entry.stamp >= trace.stamp.saturating_add(trace.window) {
-                return Err(Refusal::Gone { age });
-            }
-        }
-        if !entry.fingerprint.fits(call.fingerprint) {
-            return Err(Refusal::Mismatch);
-        }
-        if entry.state != State::Started {
-            self.seen.note(&call.name);
-        }
-        // Without a tombstone it is kept for as long as the engine has it: a wall
-        // clock that is ahead must not run the work again.
-        let over = now >= entry.until && !self.tombstone.is_zero();
-        match entry.state {
-            State::Started => Ok(None),
-            _ if over => Err(Refusal::Gone { age }),
-            State::Done => Ok(Some(Done::new(entry.outcome, true, age))),
-            State::Bare => Err(Refusal::NotKept { age }),
-            State::Failed => {
-                let message = String::from_utf8_lossy(&entry.outcome).into_owned();
-                Err(Refusal::FailedBefore { message, age })
-            }
-        }
-    }
-
-    /// Milliseconds since 1970.
-    pub(super) fn now(&self) -> u64 {
-        millis(self.builder.locks.clock().wall())
-    }
-}
-
-fn found(record: RawRecord) -> Result<Found> {
-    Ok(Found { version: record.version, entry: Entry::decode(record.value)? })
-}
-
-fn running(name: &Name) -> Refusal {
-    let text = "the key is held by the first request";
-    Refusal::Running(Error::new(ErrorKind::TimedOut, text).with("name", name))
-}
-
-pub(super) fn late(name: &Name) -> Error {
-    let text = "the lease ended before the work did; what it came to was not recorded";
-    Error::new(ErrorKind::Lost, text).with("name", name)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fingerprint::Fingerprint;
-use crate::claim::VALUE_MAX;
+use crate::claim::{RawRecord, VALUE_MAX};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How entries are written; others are refused.
@@ -18,7 +18,7 @@ pub(crate) const OUTCOME_MAX: usize = VALUE_MAX - HEAD;
 
 /// How far the work has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum Progress {
     /// Begun. Under the lease this means that whoever began has died.
     Started,
     /// Done; the outcome is here.
@@ -29,14 +29,14 @@ pub(crate) enum State {
     Bare,
 }
 
-impl State {
+impl Progress {
     const ALL: [Self; 4] = [Self::Started, Self::Done, Self::Failed, Self::Bare];
 }
 
 /// An entry. Times are of the wall clock, in milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) state: State,
+pub(crate) struct KeyEntry {
+    pub(crate) state: Progress,
     /// The lease under which it was written: tells our own writing from others'.
     pub(crate) fence: u64,
     /// When it was written.
@@ -49,7 +49,20 @@ pub(crate) struct Entry {
     pub(crate) outcome: Vec<u8>,
 }
 
-impl Entry {
+/// An entry in the version it was found in.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) entry: KeyEntry,
+    pub(super) version: u64,
+}
+
+impl Found {
+    pub(super) fn of(record: RawRecord) -> Result<Self> {
+        Ok(Self { version: record.version, entry: KeyEntry::decode(record.value)? })
+    }
+}
+
+impl KeyEntry {
     /// There are many, for long: what says nothing is left out, and times are
     /// six bytes.
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -83,7 +96,7 @@ impl Entry {
     fn take_head(rest: &mut &[u8]) -> Option<Self> {
         let [FORMAT, marks] = take(rest)? else { return None };
         let known = STAMPED | PRINTED;
-        let state = *State::ALL.get(usize::from(marks & !known))?;
+        let state = *Progress::ALL.get(usize::from(marks & !known))?;
         let fence = u64::from_be_bytes(take(rest)?);
         let (at, until) = (of_six(take(rest)?), of_six(take(rest)?));
         let stamp = if marks & STAMPED == 0 { 0 } else { u64::from_be_bytes(take(rest)?) };
@@ -128,13 +141,13 @@ mod tests {
     #[test]
     fn an_entry_is_read_as_it_was_written() {
         let prints = [Fingerprint::none(), Fingerprint::of_bytes(b"x")];
-        for (state, stamp) in State::ALL.into_iter().zip([0, 3, u64::MAX, 0]) {
+        for (state, stamp) in Progress::ALL.into_iter().zip([0, 3, u64::MAX, 0]) {
             for fingerprint in prints {
                 let (fence, outcome) = (u64::MAX, b"paid".to_vec());
-                let entry = Entry { state, fence, at: 1, until: 2, stamp, fingerprint, outcome };
+                let entry = KeyEntry { state, fence, at: 1, until: 2, stamp, fingerprint, outcome };
                 let bytes = entry.encode();
                 assert!(bytes.len() <= HEAD + 4);
-                assert_eq!(Entry::decode(bytes).unwrap(), entry);
+                assert_eq!(KeyEntry::decode(bytes).unwrap(), entry);
             }
         }
     }
@@ -150,7 +163,7 @@ mod tests {
         for bytes in
             [vec![], vec![9; 60], vec![FORMAT; 20], [FORMAT, 16].repeat(30), b"{\"a\": 1}".to_vec()]
         {
-            assert!(Entry::decode(bytes).is_err());
+            assert!(KeyEntry::decode(bytes).is_err());
         }
     }
 }

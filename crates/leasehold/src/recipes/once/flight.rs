@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::entry::Entry;
+use super::entry::KeyEntry;
 use crate::name::{Name, NameMap};
 
 /// What a leader tells: nothing yet, or what became of the key.
-type News = Option<Arc<Entry>>;
+type News = Option<Arc<KeyEntry>>;
 
 /// The keys that someone of this process is at. The channel is made by the first
 /// who follows: most have no followers.
@@ -53,7 +53,7 @@ impl Flights {
 
 impl Lead {
     /// Tells those who follow, and ends.
-    pub(crate) fn tell(mut self, entry: &Entry) {
+    pub(crate) fn tell(mut self, entry: &KeyEntry) {
         self.has_landed = true;
         let followed = self.flights.all().remove(&self.name).flatten();
         if let Some(followed) = followed {

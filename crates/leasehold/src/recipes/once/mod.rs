@@ -7,6 +7,7 @@ mod entry;
 mod fingerprint;
 mod flight;
 mod key;
+mod lookup;
 mod refusal;
 mod run;
 mod seen;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::name::Name;
 
 /// Why a call of [`Once::run`](super::Once::run) has no outcome.
 #[derive(Clone, Debug)]
@@ -159,4 +160,16 @@ impl<E> From<Error> for OnceError<E> {
     fn from(error: Error) -> Self {
         Self::Refused(Refusal::Engine(error))
     }
+}
+
+/// Someone else is at the key.
+pub(super) fn running(name: &Name) -> Refusal {
+    let text = "the key is held by the first request";
+    Refusal::Running(Error::new(ErrorKind::TimedOut, text).with("name", name))
+}
+
+/// The lease did not last as long as the work.
+pub(super) fn late(name: &Name) -> Error {
+    let text = "the lease ended before the work did; what it came to was not recorded";
+    Error::new(ErrorKind::Lost, text).with("name", name)
 }

@@ -4,11 +4,11 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use super::builder::{Done, Failure, Kept, OnCrash, Once};
-use super::call::{Call, Found, late};
-use super::entry::{Entry, State};
+use super::entry::{Found, KeyEntry, Progress};
 use super::flight::Lead;
 use super::key::millis;
-use super::refusal::OnceError;
+use super::lookup::OnceCall;
+use super::refusal::{OnceError, late};
 use super::turn::Turn;
 use crate::claim::{Expect, Predecessor, RawRecord, Released, SPAN_MAX, Store};
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::name::Name;
 /// A run. One that is dropped was cut off, and its successor is told.
 pub(super) struct Run<'a> {
     once: &'a Once,
-    call: Call,
+    call: OnceCall,
     guard: Option<Guard>,
     lead: Option<Lead>,
     found: Option<Found>,
@@ -28,7 +28,7 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) const fn new(
         once: &'a Once,
-        call: Call,
+        call: OnceCall,
         guard: Guard,
         lead: Lead,
         found: Option<Found>,
@@ -68,7 +68,7 @@ impl<'a> Run<'a> {
     /// How long ago a run before this one was cut off, if it was.
     pub(super) fn cut_off_before(&self) -> Option<Duration> {
         let begun = self.found.as_ref().map(|found| &found.entry);
-        if let Some(entry) = begun.filter(|entry| entry.state == State::Started) {
+        if let Some(entry) = begun.filter(|entry| entry.state == Progress::Started) {
             return Some(entry.age(self.once.now()));
         }
         let before = self.guard.as_ref().map(Guard::predecessor);
@@ -105,16 +105,16 @@ impl<'a> Run<'a> {
     }
 
     async fn mark_over(&self, seen: Expect) -> Result<Result<u64, Option<RawRecord>>> {
-        let mark = self.store_of(&self.entry(State::Started, Vec::new()));
+        let mark = self.store_of(&self.entry(Progress::Started, Vec::new()));
         let store = mark.expecting(seen).lasting();
         let locks = &self.once.builder.locks;
         let record_store = locks.record_store()?;
         locks.at_home(|| record_store.store(store)).await
     }
 
-    fn entry(&self, state: State, outcome: Vec<u8>) -> Entry {
+    fn entry(&self, state: Progress, outcome: Vec<u8>) -> KeyEntry {
         let at = self.once.now();
-        Entry {
+        KeyEntry {
             state,
             fence: self.guard.as_ref().map_or(0, Guard::fence),
             at,
@@ -125,11 +125,11 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn store_of(&self, entry: &Entry) -> Store {
+    fn store_of(&self, entry: &KeyEntry) -> Store {
         self.store_for(entry, self.call.keep)
     }
 
-    fn store_for(&self, entry: &Entry, keep: Duration) -> Store {
+    fn store_for(&self, entry: &KeyEntry, keep: Duration) -> Store {
         let mut store = Store::put(self.call.name.clone(), entry.encode());
         // What is to be kept for ever is kept for as long as a store can tell.
         let keep = keep.saturating_add(self.once.tombstone);
@@ -142,9 +142,9 @@ impl<'a> Run<'a> {
     async fn record<E>(&mut self, kept: Kept) -> Result<Done, OnceError<E>> {
         let (entry, outcome) = match kept {
             Kept(Some(outcome)) if outcome.len() <= self.once.max_outcome => {
-                (self.entry(State::Done, outcome), None)
+                (self.entry(Progress::Done, outcome), None)
             }
-            Kept(outcome) => (self.entry(State::Bare, Vec::new()), outcome),
+            Kept(outcome) => (self.entry(Progress::Bare, Vec::new()), outcome),
         };
         let finished = self.finish(&entry).await;
         let outcome = outcome.unwrap_or(entry.outcome);
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         let _ = match self.once.failure {
             Failure::Forget if self.marks() => {
                 // A run that was cut off before has its end with this one.
-                let found = self.found.take().filter(|it| it.entry.state != State::Started);
+                let found = self.found.take().filter(|it| it.entry.state != Progress::Started);
                 self.unmark(found).await
             }
             Failure::Forget => {
@@ -169,14 +169,14 @@ impl<'a> Run<'a> {
             Failure::Record => {
                 let mut message = error.to_string().into_bytes();
                 message.truncate(self.once.max_outcome);
-                self.finish(&self.entry(State::Failed, message)).await
+                self.finish(&self.entry(Progress::Failed, message)).await
             }
         };
         Err(OnceError::Failed(error))
     }
 
     /// Stores the end and gives the lease back, in one request.
-    async fn finish(&mut self, entry: &Entry) -> Result<()> {
+    async fn finish(&mut self, entry: &KeyEntry) -> Result<()> {
         let store = self.store_of(entry);
         let Some(guard) = self.guard.take() else { return Err(late(&self.call.name)) };
         // Without a reply the engine was asked twice: look what the first did.
@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
             let found = Box::pin(self.once.load(&self.call.name)).await?;
             // The mark of this run has the same fence, and is no end.
             let is_end = |Found { entry: it, .. }: &Found| {
-                let ended = it.state != State::Started || mutant::lives(Mutant::MarkIsOutcome);
+                let ended = it.state != Progress::Started || mutant::lives(Mutant::MarkIsOutcome);
                 it.fence == entry.fence && ended
             };
             if !found.as_ref().is_some_and(is_end) {
@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
     }
 
     /// An entry for the rest of its time, if there is any left.
-    fn give_back(&self, entry: &Entry) -> Option<Store> {
+    fn give_back(&self, entry: &KeyEntry) -> Option<Store> {
         let left = Duration::from_millis(entry.until.saturating_sub(self.once.now()));
         let store = self.store_for(entry, left);
         store.ttl.is_some_and(|left| !left.is_zero()).then_some(store)

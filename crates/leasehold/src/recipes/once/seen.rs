@@ -18,22 +18,25 @@ const ROWS: usize = 512;
 /// The places that a processor loads together.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Row([AtomicU64; WAYS]);
+struct Bucket([AtomicU64; WAYS]);
 
 /// Remembers some 4,000 keys.
 #[derive(Debug)]
-pub(crate) struct Seen {
-    rows: Box<[Row]>,
+pub(crate) struct SeenKeys {
+    rows: Box<[Bucket]>,
     hasher: RandomState,
 }
 
-impl Default for Seen {
+impl Default for SeenKeys {
     fn default() -> Self {
-        Self { rows: (0..ROWS).map(|_| Row::default()).collect(), hasher: RandomState::default() }
+        Self {
+            rows: (0..ROWS).map(|_| Bucket::default()).collect(),
+            hasher: RandomState::default(),
+        }
     }
 }
 
-impl Seen {
+impl SeenKeys {
     pub(crate) fn note(&self, name: &Name) {
         let (row, mark) = self.row(name);
         if !row.has(mark) {
@@ -47,14 +50,14 @@ impl Seen {
     }
 
     /// Where a key is remembered, and as what: never 0, which is a free place.
-    fn row(&self, name: &Name) -> (&Row, u64) {
+    fn row(&self, name: &Name) -> (&Bucket, u64) {
         let mark = self.hasher.hash_one(name) | 1;
         let at = usize::try_from(mark >> 32).unwrap_or(0) % ROWS;
         (&self.rows[at], mark)
     }
 }
 
-impl Row {
+impl Bucket {
     fn has(&self, mark: u64) -> bool {
         self.0.iter().any(|place| place.load(Ordering::Relaxed) == mark)
     }
@@ -74,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_thousand_keys_do_not_push_each_other_out() {
-        let seen = Seen::default();
+        let seen = SeenKeys::default();
         let name = |n: u32| Name::new(&Namespace::default(), format!("order/{n}")).unwrap();
         assert!(!seen.has(&name(0)));
         (0..1000).for_each(|n| seen.note(&name(n)));

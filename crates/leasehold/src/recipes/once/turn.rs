@@ -10,6 +10,26 @@ use crate::hold::{Hold, Standing};
 
 /// What the work knows of its run. Others may run the same work later, if this
 /// one dies; the fence tells the runs apart.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use leasehold::once::{Fingerprint, Turn};
+///
+/// let reports = leasehold::Locks::memory().once("reports");
+/// let work = async |turn: Turn| {
+///     if turn.took_over() {
+///         println!("someone has begun this before: look what is there");
+///     }
+///     for part in 0..3 {
+///         turn.check()?; // still ours?
+///         println!("write part {part} with fence {}", turn.fence());
+///     }
+///     Ok::<_, leasehold::Error>("written")
+/// };
+/// assert!(!reports.run("2024-07", Fingerprint::none(), work).await?.replayed);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub(super) hold: Arc<Hold>,

@@ -1,17 +1,18 @@
-//! How to make Snowflake ids.
+//! The builder of Snowflake ids: what can be chosen, and the claim of worker
+//! numbers.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Inner, Lease, SnowflakeIds};
+use super::layout::Layout;
+use super::snowflake::{SnowflakeIds, WorkerLease};
+use super::tenure::{Renewer, Tenure, end_with};
+use super::ticks::Ticks;
+use super::worker::{Mark, Post, WorkerClaim};
 use crate::clock::wall::WallClock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
-use crate::recipes::ids::layout::Layout;
-use crate::recipes::ids::tenure::{Renewer, Tenure, end_with};
-use crate::recipes::ids::ticks::Ticks;
-use crate::recipes::ids::worker::{Claimed, Mark, Post};
 
 /// How far the clock may go back.
 const BUDGET: Duration = Duration::from_secs(1);
@@ -61,7 +62,7 @@ enum Source {
 }
 
 impl Snowflake {
-    pub(in crate::recipes::ids) fn leased(locks: &Locks, tag: &str) -> Self {
+    pub(super) fn leased(locks: &Locks, tag: &str) -> Self {
         let (locks, tag) = (locks.clone(), tag.to_owned());
         Self::from(Source::Leased { locks, tag, count: 1, ttl: TTL, key: None }, Layout::default())
     }
@@ -215,7 +216,7 @@ impl Snowflake {
         Ok(self.begin(&post.locks, posts))
     }
 
-    async fn claim(&self, post: &Post, count: u32, key: Option<&str>) -> Result<Vec<Held>> {
+    async fn claim(&self, post: &Post, count: u32, key: Option<&str>) -> Result<Vec<HeldWorker>> {
         let mut held = Vec::new();
         let mut ahead = 0;
         let machines = self.layout.machines();
@@ -225,11 +226,11 @@ impl Snowflake {
             }
             let number = self.layout.worker(self.cluster, machine);
             match post.claim(number, self.wall.millis()).await? {
-                Claimed::Ours(guard, mark, before) => {
-                    held.push(Held { number, guard, mark, before })
+                WorkerClaim::Ours(guard, mark, before) => {
+                    held.push(HeldWorker { number, guard, mark, before })
                 }
-                Claimed::Busy => {}
-                Claimed::Ahead(by) => ahead = by.max(ahead),
+                WorkerClaim::Busy => {}
+                WorkerClaim::Ahead(by) => ahead = by.max(ahead),
             }
         }
         if held.len() == count as usize && count > 0 { Ok(held) } else { Err(self.none(ahead)) }
@@ -252,7 +253,7 @@ impl Snowflake {
         Error::new(ErrorKind::Unavailable, text)
     }
 
-    fn begin(&self, locks: &Locks, posts: Vec<Held>) -> SnowflakeIds {
+    fn begin(&self, locks: &Locks, posts: Vec<HeldWorker>) -> SnowflakeIds {
         let ticks = Arc::new(self.ticks(posts.len() as u64));
         let before = posts.iter().map(|held| held.before).max().unwrap_or_default();
         ticks.start_above(before.saturating_sub(self.layout.since()));
@@ -276,7 +277,7 @@ impl Snowflake {
         for guard in &guards {
             locks.spawn(end_with(guard.known(), Arc::clone(&tenure)));
         }
-        let lease = Lease { tenure, marks, guards: Mutex::new(guards), locks };
+        let lease = WorkerLease { tenure, marks, guards: Mutex::new(guards), locks };
         self.generator(&numbers, ticks, Some(lease))
     }
 
@@ -284,17 +285,13 @@ impl Snowflake {
         Ticks::new(workers * u64::from(self.layout.per_millisecond()), self.budget)
     }
 
-    fn generator(&self, workers: &[u32], ticks: Arc<Ticks>, lease: Option<Lease>) -> SnowflakeIds {
-        let bits = self.layout.sequence_bits();
-        SnowflakeIds(Arc::new(Inner {
-            ticks,
-            lanes: workers.iter().map(|worker| u64::from(*worker) << bits).collect(),
-            layout: self.layout,
-            wall: self.wall.clone(),
-            spin: self.spin,
-            home: OnceLock::new(),
-            lease,
-        }))
+    fn generator(
+        &self,
+        workers: &[u32],
+        ticks: Arc<Ticks>,
+        lease: Option<WorkerLease>,
+    ) -> SnowflakeIds {
+        SnowflakeIds::new(workers, self.layout, ticks, self.wall.clone(), self.spin, lease)
     }
 
     fn check(&self) -> Result<()> {
@@ -324,7 +321,7 @@ impl Snowflake {
         end.saturating_sub(self.wall.millis())
     }
 
-    fn warn(&self, locks: &Locks, held: &Held) {
+    fn warn(&self, locks: &Locks, held: &HeldWorker) {
         if self.left() < YEAR {
             locks.core().observer.ids_end_soon(held.guard.name(), self.left() / DAY);
         }
@@ -332,7 +329,7 @@ impl Snowflake {
 }
 
 /// A worker number that is ours.
-struct Held {
+struct HeldWorker {
     number: u32,
     guard: Guard,
     mark: Mark,
