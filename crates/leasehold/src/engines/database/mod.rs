@@ -5,7 +5,6 @@
 //! there; the [`dialect`] knows what differs between families.
 
 mod advisory;
-mod by_name;
 mod checkup;
 mod dialect;
 mod drivers;

@@ -2,13 +2,13 @@
 
 #[cfg(feature = "_server")]
 pub(super) mod backoff;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 pub(super) mod by_name;
 #[cfg(any(feature = "zookeeper", feature = "etcd"))]
 pub(super) mod byte_stream;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]
 pub(super) mod health;
-#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+#[cfg(feature = "_server")]
 pub(super) mod hosts;
 pub(super) mod lifeline;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]

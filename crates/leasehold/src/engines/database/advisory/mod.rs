@@ -20,7 +20,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 use self::connection::LockConnection;
 use self::leases::{AdvisoryLease, AdvisoryLeases};
-use super::{by_name, checkup};
+use super::checkup;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Fencing, Liveness, Reach, WakeUp};
@@ -30,6 +30,7 @@ use crate::engine::{
 };
 use crate::engines::database::dialect::advisory::AdvisorySql;
 use crate::engines::database::pool::{Dedicated, Pool};
+use crate::engines::kit::by_name;
 use crate::engines::kit::timeout::timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;

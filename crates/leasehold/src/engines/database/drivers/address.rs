@@ -1,26 +1,9 @@
 //! Where a database is, as its URL says it.
 
-use std::fmt;
-
 use crate::engines::database::dialect::Family;
+use crate::engines::kit::hosts::{ServerAddress, joined, servers};
 use crate::error::{Error, Result};
-use crate::url::{Url, decode, host_and_port};
-
-/// One server. It can be shown: it holds no secret.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct DatabaseAddress {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
-
-impl fmt::Display for DatabaseAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Self { host, port } => write!(f, "{host}:{port}"),
-        }
-    }
-}
+use crate::url::{Url, decode};
 
 /// Who we are. Never shown.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -33,7 +16,7 @@ pub(crate) struct DatabaseLogin {
 #[derive(Clone)]
 pub(crate) struct DatabaseTarget {
     /// At least one.
-    pub(crate) hosts: Vec<DatabaseAddress>,
+    pub(crate) hosts: Vec<ServerAddress>,
     pub(crate) login: DatabaseLogin,
     pub(crate) database: String,
 }
@@ -48,18 +31,13 @@ impl DatabaseTarget {
         if database.is_empty() || database.contains('/') {
             return Err(wrong());
         }
-        let address = |text| host_and_port(text, family.port()).ok_or_else(wrong);
-        let hosts = hosts
-            .split(',')
-            .map(|text| address(text).map(|(host, port)| DatabaseAddress { host, port }));
-        let hosts = hosts.collect::<Result<_>>()?;
+        let hosts = servers(hosts, family.port()).ok_or_else(wrong)?;
         Ok(Self { hosts, login: DatabaseLogin::parse(login).ok_or_else(wrong)?, database })
     }
 
     /// Where it is, without secrets.
     pub(crate) fn endpoint(&self, family: &dyn Family) -> String {
-        let hosts: Vec<_> = self.hosts.iter().map(ToString::to_string).collect();
-        format!("{}://{}/{}", family.word(), hosts.join(","), self.database)
+        format!("{}://{}/{}", family.word(), joined(&self.hosts), self.database)
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock, watch};
 
-use super::address::DatabaseAddress;
 use super::facts::ServerFacts;
 use super::fault::SqlFault;
 #[cfg(feature = "mysql")]
@@ -15,13 +14,14 @@ use super::postgres;
 use super::settings::{ConnectionUse, DatabaseSettings};
 use super::value::{Reply, Step, Value};
 use crate::clock::Clock;
+use crate::engines::kit::hosts::ServerAddress;
 use crate::error::Result;
 use crate::sql::Dialect;
 
 /// A connection that stands, or stood. Once gone it stays gone.
 pub(crate) struct DatabaseConnection {
     driver: Driver,
-    address: DatabaseAddress,
+    address: ServerAddress,
     clock: Clock,
     /// Who uses it now.
     gate: Arc<RwLock<()>>,
@@ -57,7 +57,7 @@ macro_rules! either {
 impl DatabaseConnection {
     /// Connects.
     pub(crate) async fn open(
-        address: &DatabaseAddress,
+        address: &ServerAddress,
         settings: &DatabaseSettings,
         clock: &Clock,
         notices: Option<NoticeSender>,
@@ -68,7 +68,7 @@ impl DatabaseConnection {
         Ok(Self { driver, address: address.clone(), clock: clock.clone(), gate, ended })
     }
 
-    pub(crate) const fn address(&self) -> &DatabaseAddress {
+    pub(crate) const fn address(&self) -> &ServerAddress {
         &self.address
     }
 
@@ -221,7 +221,7 @@ impl DatabaseConnection {
 
 #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "only they are told"))]
 async fn dial(
-    address: &DatabaseAddress,
+    address: &ServerAddress,
     settings: &DatabaseSettings,
     notices: Option<NoticeSender>,
 ) -> Result<Driver> {

@@ -13,7 +13,6 @@ mod settings;
 mod transaction;
 mod value;
 
-pub(super) use self::address::DatabaseAddress;
 pub(super) use self::connection::DatabaseConnection;
 pub(super) use self::facts::ServerFacts;
 pub(super) use self::notice::{Notice, NoticeSender};

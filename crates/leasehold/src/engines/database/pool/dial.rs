@@ -9,12 +9,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
-use crate::engines::database::drivers::DatabaseAddress;
 use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::NoticeSender;
 use crate::engines::database::drivers::fault;
 use crate::engines::database::drivers::fault::SqlFault;
 use crate::engines::database::drivers::{ConnectionUse, DatabaseConnection, ServerFacts};
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::timeout::timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -35,7 +35,7 @@ pub(super) struct PoolDialer {
     /// How often a shared connection broke.
     breaks: AtomicU64,
     /// Which server that was.
-    chosen: watch::Sender<Option<DatabaseAddress>>,
+    chosen: watch::Sender<Option<ServerAddress>>,
 }
 
 impl PoolDialer {
@@ -107,11 +107,11 @@ impl PoolDialer {
     /// Until another server than this is the one to use.
     pub(super) fn replaced(
         &self,
-        current: &DatabaseAddress,
+        current: &ServerAddress,
     ) -> impl Future<Output = ()> + Send + use<> {
         let (mut chosen, current) = (self.chosen.subscribe(), current.clone());
         async move {
-            let other = |it: &Option<DatabaseAddress>| it.as_ref().is_some_and(|it| *it != current);
+            let other = |it: &Option<ServerAddress>| it.as_ref().is_some_and(|it| *it != current);
             if chosen.wait_for(other).await.is_err() {
                 std::future::pending().await
             }
@@ -176,7 +176,7 @@ impl PoolDialer {
         let Some((_, connection, look)) = found.best else {
             return Err(found.worst.unwrap_or_else(fault::read_only));
         };
-        let news = |chosen: &mut Option<DatabaseAddress>| {
+        let news = |chosen: &mut Option<ServerAddress>| {
             let told = chosen.as_ref() == Some(connection.address());
             *chosen = Some(connection.address().clone());
             !told
@@ -191,7 +191,7 @@ impl PoolDialer {
 struct Candidates {
     best: Option<(usize, DatabaseConnection, ServerFacts)>,
     /// Those that take writes: rank, which server it is, and how we call it.
-    writers: Vec<(i64, String, DatabaseAddress)>,
+    writers: Vec<(i64, String, ServerAddress)>,
     worst: Option<Error>,
 }
 
@@ -253,7 +253,7 @@ type Reached = (DatabaseConnection, ServerFacts, String);
 
 /// A connection to a server that takes writes.
 async fn reach(
-    address: &DatabaseAddress,
+    address: &ServerAddress,
     settings: &DatabaseSettings,
     clock: &Clock,
     notices: Option<NoticeSender>,

@@ -20,7 +20,7 @@ use self::leases::UniqueLeases;
 use self::options::UserTable;
 use self::sql::UniqueSql;
 use self::survey::ColumnSurvey;
-use super::{by_name, checkup, plans};
+use super::{checkup, plans};
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Reach, Survives};
@@ -29,6 +29,7 @@ use crate::engine::{
     Selector,
 };
 use crate::engines::database::pool::Pool;
+use crate::engines::kit::by_name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 use crate::url::Url;

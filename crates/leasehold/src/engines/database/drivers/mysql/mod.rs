@@ -9,7 +9,6 @@ use mysql_async::prelude::Queryable;
 use mysql_async::{ClientIdentity, Conn, DriverError, Error as Cause, Opts, OptsBuilder, SslOpts};
 use tokio::sync::{Mutex, watch};
 
-use super::address::DatabaseAddress;
 use super::facts::ServerFacts;
 use super::fault::{self, SqlFault};
 use super::settings::{ConnectionUse, DatabaseSettings, Encrypt, Tls};
@@ -17,6 +16,7 @@ use super::transaction::{self, TransactionSession};
 use super::value::{Reply, ReplyRow, Step, Value};
 use crate::clock::Clock;
 use crate::engines::database::dialect::SILENCE;
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::tls;
 use crate::error::Result;
 
@@ -42,10 +42,7 @@ struct Live {
 }
 
 impl Mysql {
-    pub(super) async fn open(
-        address: &DatabaseAddress,
-        settings: &DatabaseSettings,
-    ) -> Result<Self> {
+    pub(super) async fn open(address: &ServerAddress, settings: &DatabaseSettings) -> Result<Self> {
         let (conn, opts) = dial(address, settings).await?;
         let (_living, alive) = watch::channel(());
         let id = conn.id();
@@ -263,7 +260,7 @@ fn limits(settings: &DatabaseSettings, kind: ConnectionUse, facts: &Variables) -
 }
 
 /// Encrypted if that is wanted and offered.
-async fn dial(address: &DatabaseAddress, settings: &DatabaseSettings) -> Result<(Conn, Opts)> {
+async fn dial(address: &ServerAddress, settings: &DatabaseSettings) -> Result<(Conn, Opts)> {
     let plain = options(address, settings);
     let Some(ssl) = ssl(&settings.tls)? else { return open(plain).await };
     let secure: Opts = OptsBuilder::from_opts(plain.clone()).ssl_opts(ssl).into();
@@ -283,7 +280,7 @@ async fn open(opts: Opts) -> Result<(Conn, Opts)> {
     made.map(|conn| (conn, opts)).map_err(|cause| fault::mysql::at_door(&cause))
 }
 
-fn options(address: &DatabaseAddress, settings: &DatabaseSettings) -> Opts {
+fn options(address: &ServerAddress, settings: &DatabaseSettings) -> Opts {
     let login = &settings.target.login;
     let builder = OptsBuilder::default()
         .ip_or_hostname(&address.host)

@@ -20,7 +20,6 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, RowStream, Statement};
 
 use self::tls::{Connector, PostgresTls};
-use super::address::DatabaseAddress;
 use super::facts::ServerFacts;
 use super::fault::{self, SqlFault};
 use super::notice::{Notice, NoticeSender};
@@ -28,6 +27,7 @@ use super::settings::{ConnectionUse, DatabaseSettings, Encrypt};
 use super::transaction;
 use super::value::{Reply, ReplyRow, Step, Value};
 use crate::clock::Clock;
+use crate::engines::kit::hosts::ServerAddress;
 use crate::error::Result;
 use crate::home::Handle;
 
@@ -55,7 +55,7 @@ impl Drop for Postgres {
 
 impl Postgres {
     pub(super) async fn open(
-        address: &DatabaseAddress,
+        address: &ServerAddress,
         settings: &DatabaseSettings,
         notices: Option<NoticeSender>,
     ) -> Result<Self> {
@@ -318,7 +318,7 @@ fn config(settings: &DatabaseSettings) -> Config {
     config
 }
 
-async fn connect(address: &DatabaseAddress) -> Result<TcpStream> {
+async fn connect(address: &ServerAddress) -> Result<TcpStream> {
     let stream = TcpStream::connect((address.host.as_str(), address.port)).await;
     let stream = stream.and_then(|stream| prepare(&stream).map(|()| stream));
     stream.map_err(|cause| fault::away("cannot connect").caused_by(cause))
@@ -361,7 +361,7 @@ async fn collect(stream: RowStream) -> Result<(Vec<ReplyRow>, u64), SqlFault> {
 #[derive(Clone)]
 struct Cancel {
     token: tokio_postgres::CancelToken,
-    address: DatabaseAddress,
+    address: ServerAddress,
     tls: Connector,
 }
 

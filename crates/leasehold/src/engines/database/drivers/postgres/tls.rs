@@ -10,9 +10,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-use super::super::address::DatabaseAddress;
 use super::super::settings::{Encrypt, Tls};
 use crate::engine::BoxFuture;
+use crate::engines::kit::hosts::ServerAddress;
 use crate::engines::kit::tls;
 use crate::error::Result;
 
@@ -25,7 +25,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(address: &DatabaseAddress, settings: &Tls) -> Result<Self> {
+    pub(super) fn new(address: &ServerAddress, settings: &Tls) -> Result<Self> {
         let config = match settings {
             Tls { encrypt: Encrypt::Never, .. } => None,
             Tls { verify: true, files, .. } => Some(tls::config(files)?),

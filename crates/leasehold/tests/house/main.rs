@@ -1,0 +1,10 @@
+//! The house: which room may know which, what is called how, and that every engine
+//! is complete.
+
+mod arrows;
+mod circles;
+mod complete;
+mod floors;
+mod foreign;
+mod source;
+mod words;
