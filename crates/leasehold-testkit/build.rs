@@ -9,7 +9,7 @@ type Swaps = &'static [(&'static str, &'static str)];
 
 const LIBRARY: &str = "../leasehold/src";
 
-const FILES: [(&str, Swaps); 8] = [
+const FILES: [(&str, Swaps); 11] = [
     (
         "gate.rs",
         &[("std::sync::{Arc", "shuttle::sync::{Arc"), ("tokio::sync::oneshot", "crate::oneshot")],
@@ -25,10 +25,17 @@ const FILES: [(&str, Swaps); 8] = [
     (
         "hold.rs",
         &[
-            ("std::sync::{Mutex", "shuttle::sync::{Mutex"),
-            ("tokio::sync::Notify", "crate::notify::Notify"),
-            ("mod timing;", r#"mod timing { include!(concat!(env!("OUT_DIR"), "/timing.rs")); }"#),
             ("mod facts;", r#"mod facts { include!(concat!(env!("OUT_DIR"), "/facts.rs")); }"#),
+            (
+                "mod shared_facts;",
+                r#"mod shared_facts { include!(concat!(env!("OUT_DIR"), "/shared_facts.rs")); }"#,
+            ),
+            (
+                "mod standing;",
+                r#"mod standing { include!(concat!(env!("OUT_DIR"), "/standing.rs")); }"#,
+            ),
+            ("mod terms;", r#"mod terms { include!(concat!(env!("OUT_DIR"), "/terms.rs")); }"#),
+            ("mod timing;", r#"mod timing { include!(concat!(env!("OUT_DIR"), "/timing.rs")); }"#),
             (
                 "Ticket { id: self.id, name: self.name.clone(), mode: self.mode() }",
                 "crate::claim::ticket(self.id, self.name.clone(), self.mode())",
@@ -36,8 +43,17 @@ const FILES: [(&str, Swaps); 8] = [
         ],
     ),
     ("mutant.rs", &[]),
-    ("hold/timing.rs", &[]),
     ("hold/facts.rs", &[]),
+    (
+        "hold/shared_facts.rs",
+        &[
+            ("std::sync::{Mutex", "shuttle::sync::{Mutex"),
+            ("tokio::sync::Notify", "crate::notify::Notify"),
+        ],
+    ),
+    ("hold/standing.rs", &[]),
+    ("hold/terms.rs", &[]),
+    ("hold/timing.rs", &[]),
     (
         "schedule.rs",
         &[

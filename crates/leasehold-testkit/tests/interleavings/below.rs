@@ -73,9 +73,9 @@ pub(crate) mod home {
             fn adopt(&self, home: &Handle) -> bool;
         }
 
-        pub(crate) struct Watched;
+        pub(crate) struct Registration;
 
-        impl Watched {
+        impl Registration {
             pub(crate) fn new(task: Weak<dyn Orphan>, home: &Handle) -> Self {
                 home.spawn(Box::pin(async move {
                     shuttle::future::yield_now().await;

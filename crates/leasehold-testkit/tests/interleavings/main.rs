@@ -47,7 +47,7 @@ use crate::claim::{Grant, Mode, Ticket};
 use crate::clock::{Clock, Moment};
 use crate::detached::{Detached, Handoff};
 use crate::gate::Gate;
-use crate::hold::{Before, Hold, Terms};
+use crate::hold::{Hold, PriorStanding, Terms};
 use crate::home::Handle;
 use crate::name::Name;
 use crate::schedule::Schedule;
@@ -320,7 +320,7 @@ fn whoever_waits_for_the_end_of_a_lease_hears_it() {
         let watcher = Arc::clone(&hold);
         let watch = spawn(async move { watcher.ended().await });
         assert!(hold.lose(leasehold::Loss::Gone));
-        assert_eq!(hold.give_back(), Before::Ended, "what is lost is not given back");
+        assert_eq!(hold.give_back(), PriorStanding::Ended, "what is lost is not given back");
         block_on(watch).expect("no panic");
     });
 }

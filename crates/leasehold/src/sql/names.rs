@@ -108,6 +108,11 @@ impl NameTable {
     /// # Errors
     ///
     /// `Invalid` if there is no such table.
+    ///
+    /// # Cancel safety
+    ///
+    /// Roll the transaction back if the future is dropped: on PostgreSQL a setting of the
+    /// planner may be left changed until its end.
     pub async fn examine(&self, transaction: &mut impl Transaction) -> Result<Option<Finding>> {
         super::plan::examine(transaction, &self.0, "name").await
     }

@@ -14,6 +14,11 @@ use crate::error::Result;
 /// # Errors
 ///
 /// `Invalid` for a name that is none, or if there is no such table.
+///
+/// # Cancel safety
+///
+/// Roll the transaction back if the future is dropped: on PostgreSQL a setting of the
+/// planner may be left changed until its end.
 pub async fn examine(
     transaction: &mut impl Transaction,
     table: &str,

@@ -2,6 +2,7 @@
 //! is complete.
 
 mod arrows;
+mod cancel_safety;
 mod circles;
 mod complete;
 mod floors;
