@@ -30,7 +30,8 @@ fn path_at(text: &str) -> String {
     text[..end.unwrap_or(text.len())].trim_end_matches(':').to_owned()
 }
 
-/// The file that a path leads to.
+/// The file that a path leads to. What a file shows of the files below it is not
+/// counted: a front door knows its rooms.
 fn resolved(files: &BTreeMap<String, String>, from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split("::").collect();
     let mut base: Vec<&str> = from.split("::").collect();

@@ -7,5 +7,6 @@ mod circles;
 mod complete;
 mod floors;
 mod foreign;
+mod lock_path;
 mod source;
 mod words;
