@@ -19,6 +19,10 @@ pub(crate) fn run(args: &[String]) -> Done {
     for feature in library_features()? {
         step(&format!("clippy, only {feature}"), || clippy_alone(Some(&feature)))?;
     }
+    for flags in ["", " --no-default-features"] {
+        let line = format!("clippy --package leasehold-cli --all-targets{flags} -- -D warnings");
+        step(&format!("clippy, the command{flags}"), || call(&line))?;
+    }
     step("docs", || call(DOC))?;
     step("the oldest Rust", elsewhere::oldest)?;
     step("other platforms", elsewhere::platforms)?;

@@ -10,7 +10,7 @@ use crate::{Done, root};
 /// Platforms that the command is compiled for, besides the one it is tested on.
 const PLATFORMS: [&str; 1] = ["x86_64-apple-darwin"];
 
-/// Everything, with the oldest Rust that may be used.
+/// All that is not a test, with the oldest Rust that may be used.
 pub(crate) fn oldest() -> Done {
     let version = oldest_version()?;
     if let Err(why) = have(&["toolchain", "install", &version, "--profile", "minimal"]) {

@@ -42,12 +42,12 @@ impl Ran {
 }
 
 /// Builds the tests of the whole workspace, with every feature; if some are named,
-/// those and the unit tests of the libraries.
+/// those and the unit tests.
 pub(crate) fn build(names: &[&str]) -> Result<Vec<Program>, String> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--all-features", "--no-run"]);
     if !names.is_empty() {
-        command.arg("--lib").args(names.iter().flat_map(|name| ["--test", name]));
+        command.args(["--lib", "--bins"]).args(names.iter().flat_map(|name| ["--test", name]));
     }
     // What is wrong with the code is shown as ever; the rest is for us.
     command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());

@@ -31,6 +31,9 @@ pub(crate) fn url(global: &Global) -> Result<String, Failure> {
     given.map_or_else(default_url, |url| Ok(url.to_owned()))
 }
 
+/// How the library says that an engine was left out when it was built.
+const LEFT_OUT: &str = "is not compiled in";
+
 /// Opens the engine that a URL names.
 pub(crate) async fn open_url(url: &str) -> Result<Locks, Failure> {
     answer(async { leasehold::open(url).await.map_err(advised) }).await
@@ -39,7 +42,7 @@ pub(crate) async fn open_url(url: &str) -> Result<Locks, Failure> {
 /// An engine that this command was built without is one flag away.
 fn advised(error: Error) -> Failure {
     let failure = Failure::from(error.clone());
-    if cfg!(feature = "full") || error.kind() != ErrorKind::Unsupported {
+    if error.kind() != ErrorKind::Unsupported || !error.to_string().contains(LEFT_OUT) {
         return failure;
     }
     let advice = "build the command with it, or with all engines: \
@@ -116,6 +119,14 @@ mod tests {
         assert_eq!(folder(None, some("/home/a")), usual);
         assert_eq!(folder(some("relative"), some("/home/a")), usual);
         assert!(state_folder(None, some("")).is_err() && state_folder(None, None).is_err());
+    }
+
+    #[test]
+    fn an_engine_that_was_left_out_is_a_flag_away() {
+        let told =
+            |why: &str| advised(Error::new(ErrorKind::Unsupported, why)).message().to_owned();
+        assert!(told("the etcd engine is not compiled in; ..").contains("--features full"));
+        assert!(!told("the server is too old").contains("--features"));
     }
 
     #[test]

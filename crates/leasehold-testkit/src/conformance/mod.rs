@@ -38,6 +38,7 @@ mod expiry;
 mod fenced;
 mod fences;
 mod ids;
+mod lateness;
 mod limits;
 mod loss;
 mod modes;

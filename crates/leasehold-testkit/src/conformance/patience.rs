@@ -1,11 +1,13 @@
 //! Waiting for what must come, without a guess how soon.
 
+use std::io::{Write, stderr};
 use std::time::Duration;
 
 use leasehold::{Effect, Error, Guard, Profile, Result};
 use tokio::time::{Instant, sleep};
 
 use super::check::{Failed, Outcome, ensure};
+use super::lateness::Lateness;
 use super::recipe::Lockable;
 
 /// How long to wait for what must come. It is a bound, not an expectation.
@@ -17,6 +19,9 @@ pub(crate) const SHORT: Duration = Duration::from_millis(300);
 /// A ttl that is meant to be renewed, also on a busy machine.
 pub(crate) const BRIEF: Duration = Duration::from_millis(900);
 
+/// A ttl that no machine is too slow for.
+const LONGEST: Duration = Duration::from_millis(3600);
+
 /// `SHORT`, unless the engine takes no ttl so short.
 pub(crate) fn short(profile: &Profile) -> Duration {
     SHORT.max(profile.limits.ttl_min)
@@ -27,9 +32,10 @@ pub(crate) fn brief(profile: &Profile) -> Duration {
     BRIEF.max(profile.limits.ttl_min)
 }
 
-/// Goes through a check with leases that are as brief as the machine allows: on a
-/// busy one a renewal may come too late, and a longer ttl gives it time. What is
-/// never renewed is lost with any; and whatever else goes wrong is not excused.
+/// Goes through a check with leases that are as brief as the machine allows. A loss
+/// is excused, and the check goes on with twice the ttl, only if the machine was
+/// seen to be late meanwhile: by a good part of the ttl, in a thread that has
+/// nothing to do with leases. Every excuse is told; nothing else is excused.
 pub(crate) async fn as_brief_as_can_be<F>(
     profile: &Profile,
     check: impl Fn(Duration) -> F,
@@ -38,10 +44,16 @@ where
     F: Future<Output = Outcome>,
 {
     let mut ttl = brief(profile);
-    let longest = 8 * ttl;
     loop {
-        match check(ttl).await {
-            Err(why) if ttl < longest && is_loss(&why) => ttl *= 2,
+        let lateness = Lateness::watch();
+        let ended = check(ttl).await;
+        let late = lateness.worst();
+        match ended {
+            Err(why) if ttl < LONGEST && late > ttl / 6 && is_loss(&why) => {
+                let by = format!("the machine was late by {late:?} of {ttl:?}");
+                let _ = writeln!(stderr(), "excused, because {by}: {why}");
+                ttl *= 2;
+            }
             ended => return ended,
         }
     }

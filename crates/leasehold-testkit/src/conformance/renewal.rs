@@ -35,11 +35,11 @@ pub(super) fn checks() -> Vec<Check> {
 async fn a_lease_outlives_many_ttls(store: Store) -> Outcome {
     let (one, two) = (&store.open().await?, &store.open().await?);
     as_brief_as_can_be(one.profile(), async |ttl| {
-        let guard = one.mutex(format!("n/{ttl:?}")).ttl(ttl).lock().await?;
+        let guard = one.mutex("n").ttl(ttl).lock().await?;
         for _ in 0..6 {
             sleep(ttl / 2).await;
             guard.check()?;
-            ensure!(two.mutex(guard.name().as_str()).try_lock().await?.is_none(), "two holders");
+            ensure!(two.mutex("n").try_lock().await?.is_none(), "two holders");
         }
         Ok(())
     })
@@ -62,16 +62,17 @@ async fn a_hundred_leases_outlive_many_ttls(store: Store) -> Outcome {
 async fn a_place_in_the_queue_outlives_many_ttls(store: Store) -> Outcome {
     let (one, two) = (&store.open().await?, &store.open().await?);
     as_brief_as_can_be(one.profile(), async |ttl| {
-        let guard = one.mutex(format!("n/{ttl:?}")).lock().await?;
-        let mutex = two.mutex(guard.name().as_str()).ttl(ttl);
+        let guard = one.mutex("n").lock().await?;
+        let mutex = two.mutex("n").ttl(ttl);
         let waiter = tokio::spawn(mutex.lock().into_future());
         queued(&mutex, 1).await?;
         sleep(3 * ttl).await;
-        let lost = || Error::new(ErrorKind::Lost, "its place");
-        let place = mutex.status().await?.waiters.pop().ok_or_else(lost)?;
+        let lost = |what: String| Error::new(ErrorKind::Lost, what);
+        let place = mutex.status().await?.waiters.pop();
+        let place = place.ok_or_else(|| lost("its place is gone".into()))?;
         // Not every store knows since when.
         if place.waiting_for.is_some_and(|it| it < 3 * ttl) {
-            return Err(lost().into());
+            return Err(lost(format!("it had to queue again: {place:?}")).into());
         }
         guard.release().await?;
         Ok(waiter.await??.check()?)
@@ -86,14 +87,14 @@ async fn blocked_workers_lose_nothing(store: Store) -> Outcome {
         let held = tokio::task::spawn_blocking(move || -> Outcome<Guard> {
             let runtime = tokio::runtime::Builder::new_current_thread().build()?;
             runtime.block_on(async {
-                let guard = one.mutex(format!("n/{ttl:?}")).ttl(ttl).lock().await?;
+                let guard = one.mutex("n").ttl(ttl).lock().await?;
                 std::thread::sleep(3 * ttl);
                 Ok(guard)
             })
         });
         let guard = held.await??;
         guard.check()?;
-        ensure!(two.mutex(guard.name().as_str()).try_lock().await?.is_none(), "two holders");
+        ensure!(two.mutex("n").try_lock().await?.is_none(), "two holders");
         Ok(())
     })
     .await

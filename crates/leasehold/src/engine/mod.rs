@@ -81,7 +81,8 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 /// # Cancel safety
 ///
 /// A future of an engine that has begun is driven to its end, by home if nobody
-/// else is interested: a release must not overtake the claim it belongs to. Only
+/// else is interested (unless its process is a fork, or home has ended): a release
+/// must not overtake the claim it belongs to. Only
 /// that of [`Engine::wait`] may be dropped at any point. It then stops at once,
 /// and what it has not returned stays with the engine.
 pub trait Engine: Debug + Send + Sync + 'static {
