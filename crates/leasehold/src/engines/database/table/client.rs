@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -21,13 +22,16 @@ use super::turns::Turns;
 use super::unconfirmed::UnconfirmedClaims;
 use super::wakes::Wakes;
 use crate::claim::Ticket;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::engine::Profile;
 use crate::engine::state::SessionId;
 use crate::engines::database::pool::Pool;
 use crate::engines::kit::record_watch::RecordWatchers;
 use crate::home::Handle;
 use crate::name::Namespace;
+
+/// For how long after its last work a client looks whether it is its turn to sweep.
+const WORKED: Duration = Duration::from_secs(180);
 
 /// What the verbs share.
 #[derive(Debug)]
@@ -85,6 +89,11 @@ impl TableClient {
         if rested {
             self.stir.notify_one();
         }
+    }
+
+    pub(super) fn is_at_work(&self, now: Moment) -> bool {
+        let worked = Moment::from_nanos(self.busy_at.load(Ordering::Relaxed));
+        now.since(worked) < WORKED
     }
 
     /// Notes that we hold something. Whoever holds looks now and then whether

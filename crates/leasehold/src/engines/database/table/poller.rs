@@ -1,6 +1,5 @@
 //! The one task of a client that looks and listens for all its tickets.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,8 +20,6 @@ const TIDY: Duration = Duration::from_secs(1);
 const LISTEN: Duration = Duration::from_secs(30);
 /// How often a client that works looks whether it is its turn to sweep.
 const SWEEP: Duration = Duration::from_secs(20);
-/// For how long after its last work.
-const WORKED: Duration = Duration::from_secs(180);
 
 /// What ended a rest.
 enum Rest {
@@ -195,12 +192,5 @@ fn hear(inner: &TableClient, said: &str) {
         inner.watchers.ring();
     } else if let Some(news) = TicketNews::read(said) {
         inner.hear(news);
-    }
-}
-
-impl TableClient {
-    pub(super) fn is_at_work(&self, now: Moment) -> bool {
-        let worked = Moment::from_nanos(self.busy_at.load(Ordering::Relaxed));
-        now.since(worked) < WORKED
     }
 }

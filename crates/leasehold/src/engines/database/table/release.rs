@@ -9,20 +9,6 @@ use crate::engine::state::{SessionId, Verb};
 use crate::error::Result;
 
 impl TableClient {
-    /// Sees to it that a released ticket stays released.
-    pub(super) fn lay_to_rest(self: &Arc<Self>, ticket: &Ticket) {
-        if !self.unconfirmed.forget(ticket.id) {
-            return;
-        }
-        let (engine, clock) = (Arc::downgrade(self), self.clock.clone());
-        let (ticket, until) = (ticket.clone(), clock.now().after(GOOD));
-        self.start(async move {
-            clock.sleep_until(until).await;
-            if let Some(inner) = engine.upgrade() {
-                let _ = inner.leave(&ticket, &Ending::new()).await;
-            }
-        });
-    }
     pub(super) async fn release(
         self: &Arc<Self>,
         ticket: Ticket,
@@ -78,5 +64,20 @@ impl TableClient {
         };
         let ((answer, seat), _) = self.change(&ticket.name, 0, act).await?;
         Ok((answer.into_released()?, seat))
+    }
+
+    /// Sees to it that a released ticket stays released.
+    pub(super) fn lay_to_rest(self: &Arc<Self>, ticket: &Ticket) {
+        if !self.unconfirmed.forget(ticket.id) {
+            return;
+        }
+        let (engine, clock) = (Arc::downgrade(self), self.clock.clone());
+        let (ticket, until) = (ticket.clone(), clock.now().after(GOOD));
+        self.start(async move {
+            clock.sleep_until(until).await;
+            if let Some(inner) = engine.upgrade() {
+                let _ = inner.leave(&ticket, &Ending::new()).await;
+            }
+        });
     }
 }
