@@ -31,7 +31,9 @@ use self::hand::Hand;
 use crate::clock::Moment;
 
 pub(crate) use self::whole::State;
-pub(crate) use self::words::{Answer, FollowUp, SessionId, Verb};
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+pub(crate) use self::words::SessionId;
+pub(crate) use self::words::{Answer, FollowUp, Verb};
 
 /// An answer, and what others have to be told.
 #[derive(Clone, Debug)]
