@@ -7,54 +7,23 @@
 mod attempt;
 mod releaser;
 mod request;
+mod sought;
 mod wait;
 
 use std::sync::Arc;
 
-use crate::claim::{RENEW_FRACTION, RawRecord, Verdict};
+use crate::claim::RENEW_FRACTION;
 use crate::core::Core;
 use crate::detached::{Detached, Handoff, here};
-use crate::engine::BoxFuture;
 use crate::error::Result;
 
 pub(crate) use releaser::Releaser;
 pub(crate) use request::{Effort, LockRequest};
+pub(crate) use sought::Sought;
 
 use attempt::{Attempt, Begun, UnderWay, begin};
+use sought::Delivery;
 use wait::WaitLoop;
-
-/// What an engine answers to a claim that has left.
-type PendingVerdict = BoxFuture<Result<Verdict>>;
-
-/// What a request comes to.
-#[derive(Debug)]
-pub(crate) enum Sought<L> {
-    Lease(L),
-    /// No lease: a record that will do, for those who said so.
-    #[cfg_attr(not(feature = "once"), allow(dead_code, reason = "only it says so"))]
-    Record(RawRecord),
-    /// Someone else has it.
-    Busy,
-}
-
-impl<L> Sought<L> {
-    pub(crate) fn map<T>(self, lease: impl FnOnce(L) -> T) -> Sought<T> {
-        match self {
-            Self::Lease(it) => Sought::Lease(lease(it)),
-            Self::Record(record) => Sought::Record(record),
-            Self::Busy => Sought::Busy,
-        }
-    }
-}
-
-/// What reaches the user's future.
-#[derive(Debug)]
-enum Delivery {
-    /// The end of the request.
-    Done(Result<Sought<Releaser>>),
-    /// It was granted, but nobody came for it; ask again.
-    TakenBack,
-}
 
 /// Carries out a request: here as far as it need not wait. `check_home` says
 /// whether there is anyone to leave the rest to.

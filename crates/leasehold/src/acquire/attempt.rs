@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::task::Context;
 
 use super::releaser::Releaser;
-use super::{Effort, LockRequest, PendingVerdict, Sought};
+use super::request::{Effort, LockRequest};
+use super::sought::{PendingVerdict, Sought};
 use crate::claim::{Busy, Mode, RawRecord, Stance, Verdict};
 use crate::core::Core;
 use crate::detached::at_once;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::LockRequest;
+use super::request::LockRequest;
 use crate::claim::{Grant, RawRecord, Ticket};
 use crate::core::Core;
 use crate::hold::Hold;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::attempt::{Admitted, Attempt, FirstClaim};
 use super::releaser::Releaser;
-use super::{Delivery, Effort, PendingVerdict, Sought};
+use super::request::Effort;
+use super::sought::{Delivery, PendingVerdict, Sought};
 use crate::claim::{Busy, Holder, Stance, Verdict, Wake, rounded};
 use crate::clock::Moment;
 use crate::detached::Handoff;

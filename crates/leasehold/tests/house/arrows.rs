@@ -7,22 +7,55 @@ use crate::source::{used, word};
 /// The files, as modules, that each file mentions.
 pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
+/// Arrows that are left out: from, to.
+const LEFT_OUT: &[(&str, &str)] = &[
+    // Generated: its modules stand inside of the file, whose types they call `super`.
+    ("engines::etcd::proto", "engines::etcd"),
+    // A quorum of engines opens its members by the table of engines, which has the
+    // quorum in it: the names of its members are URLs.
+    ("engines::quorum::member", "engines"),
+    // One list says what can be seen, and makes of it both what each witness does and
+    // what all of them are told; so the trait stands with those who are told.
+    ("observe::meters", "observe"),
+    ("observe::tracer", "observe"),
+];
+
 /// Which files a file mentions.
 pub(crate) fn arrows(files: &BTreeMap<String, String>) -> Arrows {
     let mut arrows = Arrows::new();
     for (from, code) in files {
-        let paths = used(code).into_iter().chain(mentions(code));
+        let paths = used(code).into_iter().chain(mentions(&without_doors(code)));
         let to = paths.filter_map(|path| resolved(files, from, &path));
-        arrows.insert(from.clone(), to.filter(|to| to != from).collect());
+        let to = to.filter(|to| to != from && !LEFT_OUT.contains(&(from.as_str(), to.as_str())));
+        arrows.insert(from.clone(), to.collect());
     }
     arrows
 }
 
+/// Without what a file only shows to others, and to whom: a front door knows its
+/// rooms.
+fn without_doors(code: &str) -> String {
+    let parts = code.split("pub(in ").enumerate();
+    let kept =
+        parts.map(|(at, part)| if at == 0 { part } else { &part[part.find(')').unwrap_or(0)..] });
+    let code: String = kept.collect();
+    let statements = code.split_inclusive(';');
+    let is_door = |it: &&str| it.lines().any(|line| line.contains("pub") && line.contains(" use "));
+    statements.filter(|it| !is_door(it)).collect()
+}
+
 /// Paths that are written out where they are needed.
 fn mentions(code: &str) -> Vec<String> {
-    let starts = ["crate::", "super::"].into_iter().flat_map(|start| code.match_indices(start));
-    let begins = |at: &usize| !code[..*at].ends_with(':');
-    starts.map(|(at, _)| at).filter(begins).map(|at| path_at(&code[at..])).collect()
+    let ends = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || "_:".contains(c));
+    let paths = code.match_indices("::").map(|(at, _)| &code[..at]);
+    let starts = paths.map(|before| before.len() - last_word(before).len());
+    let begins = starts.filter(|at| !ends(&code[..*at]));
+    begins.map(|at| path_at(&code[at..])).collect()
+}
+
+fn last_word(text: &str) -> &str {
+    let start = text.rfind(|c: char| !c.is_alphanumeric() && c != '_');
+    &text[start.map_or(0, |at| at + 1)..]
 }
 
 fn path_at(text: &str) -> String {
@@ -30,8 +63,7 @@ fn path_at(text: &str) -> String {
     text[..end.unwrap_or(text.len())].trim_end_matches(':').to_owned()
 }
 
-/// The file that a path leads to. What a file shows of the files below it is not
-/// counted: a front door knows its rooms.
+/// The file that a path leads to.
 fn resolved(files: &BTreeMap<String, String>, from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split("::").collect();
     let mut base: Vec<&str> = from.split("::").collect();
@@ -39,6 +71,7 @@ fn resolved(files: &BTreeMap<String, String>, from: &str, path: &str) -> Option<
         "crate" => base.clear(),
         "self" => {}
         "super" => drop(base.pop()),
+        child if files.contains_key(&format!("{from}::{child}")) => base.push(child),
         _ => return None,
     }
     parts.remove(0);

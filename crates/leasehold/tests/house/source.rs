@@ -45,7 +45,7 @@ fn module(file: &Path, src: &Path) -> String {
 fn code_of(file: &Path) -> String {
     let text = plain(&fs::read_to_string(file).expect("text"));
     // Tests stand at the end of a file.
-    let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
+    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     text[..end].to_owned()
 }
 
@@ -131,10 +131,15 @@ pub(crate) fn spread(tree: &str) -> Vec<String> {
     parts.flat_map(|part| spread(&format!("{before}{part}"))).collect()
 }
 
-/// The paths that a file brings in by `use`.
+/// The paths that a file brings in by `use`. What it only shows to others (`pub use`)
+/// is not among them: a front door knows its rooms.
 pub(crate) fn used(code: &str) -> Vec<String> {
-    let starts = code.split("use ").skip(1);
-    starts.filter_map(|rest| rest.split_once(';')).flat_map(|(tree, _)| spread(tree)).collect()
+    let lines = code.match_indices("use ").filter(|(at, _)| {
+        let before = code[..*at].rsplit('\n').next().unwrap_or_default();
+        before.trim().is_empty()
+    });
+    let trees = lines.filter_map(|(at, start)| code[at + start.len()..].split_once(';'));
+    trees.flat_map(|(tree, _)| spread(tree)).collect()
 }
 
 #[test]

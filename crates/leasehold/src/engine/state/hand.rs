@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::super::inspect::Target;
 use super::seat::{Lease, Seat};
-use super::{Answer, FollowUp, SessionId, State};
+use super::whole::State;
+use super::words::{Answer, FollowUp, SessionId};
 use crate::claim::{Claim, Ending, LeaseId, Mode, Predecessor, Stance};
 use crate::clock::Moment;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::inspect::{Held, Last, Queued, Target};
-use super::{Answer, SessionId};
+use super::words::{Answer, SessionId};
 use crate::claim::{Claim, Ending, Holder, LeaseId, Mode, Owner, Predecessor};
 use crate::clock::Moment;
 

@@ -1,6 +1,7 @@
 //! What an engine with sessions needs to know of a name's state.
 
-use super::{SessionId, State};
+use super::whole::State;
+use super::words::SessionId;
 use crate::claim::{LeaseId, Predecessor};
 use crate::clock::Moment;
 

@@ -1,7 +1,9 @@
 //! What an engine needs that knows the simplest states without a step: a free
 //! name, and one with a single holder.
 
-use super::{Lease, Seat, SessionId, State};
+use super::seat::{Lease, Seat};
+use super::whole::State;
+use super::words::SessionId;
 use crate::claim::{Claim, LeaseId, Mode, Predecessor};
 use crate::clock::Moment;
 

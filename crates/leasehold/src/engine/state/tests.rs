@@ -1,8 +1,13 @@
+use std::time::Duration;
+
 use Mode::{Exclusive, Read, Write};
 
+use super::super::inspect::{Status, Target};
+use super::seat::Seat;
 use super::*;
 use crate::claim::{Claim, Ending, Owner, Stance, Ticket};
-use crate::name::Namespace;
+use crate::claim::{LeaseId, Mode, Predecessor};
+use crate::name::{Name, Namespace};
 
 const A: u8 = 1;
 const B: u8 = 2;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::inspect::Target;
-use super::SessionId;
 use crate::claim::{
     Busy, Claim, Ending, Grant, Holder, LeaseId, Mode, Place, Predecessor, Released, Renewal,
     Verdict,
 };
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
+
+/// Who keeps a seat alive, as the engine numbers its sessions; see
+/// [`State::follow`](super::State::follow).
+pub(crate) type SessionId = u64;
 
 /// What an engine wants done with a name.
 #[derive(Clone, Debug)]

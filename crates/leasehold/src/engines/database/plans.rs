@@ -1,7 +1,7 @@
 //! How the server finds the rows of tables that are not ours to make.
 
 use crate::engine::Finding;
-use crate::engines::database::drivers::{Step, Value};
+use crate::engines::database::drivers::{SqlStep, Value};
 use crate::engines::database::pool::Pool;
 use crate::error::Result;
 use crate::sql::LOCK_IN;
@@ -10,7 +10,7 @@ use crate::sql::plan::{finding, question, scans};
 /// What is to be said of a column by which one row is looked for.
 pub(super) async fn examine(pool: &Pool, table: &str, column: &str) -> Result<Option<Finding>> {
     let dialect = pool.family().dialect();
-    let step = |sql: &str, values| Step { sql: sql.into(), values, must_change: false };
+    let step = |sql: &str, values| SqlStep { sql: sql.into(), values, must_change: false };
     let mut steps = vec![step(&question(dialect, table, column)?, vec![Value::from("x")])];
     if let Some(seek) = dialect.syntax().seek() {
         steps.insert(0, step(seek.set, Vec::new()));

@@ -37,7 +37,7 @@ impl KeyClaim {
 
 /// What a call is about to do.
 #[expect(clippy::large_enum_variant, reason = "it is opened as soon as it is there")]
-enum Step<'a> {
+enum CallStep<'a> {
     Replay(Done),
     Run(Run<'a>),
 }
@@ -95,8 +95,8 @@ impl Once {
             return Ok(done);
         }
         match self.step(call).await? {
-            Step::Replay(done) => Ok(done),
-            Step::Run(mut run) => run.carry_out(work).await,
+            CallStep::Replay(done) => Ok(done),
+            CallStep::Run(mut run) => run.carry_out(work).await,
         }
     }
 
@@ -178,7 +178,7 @@ impl Once {
 
     /// Replay or run: leads the tasks of this process that have the same key, or
     /// follows the one that leads.
-    async fn step(&self, call: OnceCall) -> Result<Step<'_>, Refusal> {
+    async fn step(&self, call: OnceCall) -> Result<CallStep<'_>, Refusal> {
         let effort = self.effort();
         let until = match effort {
             Effort::Wait { until, .. } | Effort::Attempts { until, .. } => until,
@@ -195,7 +195,7 @@ impl Once {
             if let Some(entry) = entry
                 && let Some(done) = self.judge(&call, KeyEntry::clone(&entry))?
             {
-                return Ok(Step::Replay(done));
+                return Ok(CallStep::Replay(done));
             }
         }
     }
@@ -208,7 +208,12 @@ impl Once {
         }
     }
 
-    async fn lead(&self, call: OnceCall, lead: Lead, effort: Effort) -> Result<Step<'_>, Refusal> {
+    async fn lead(
+        &self,
+        call: OnceCall,
+        lead: Lead,
+        effort: Effort,
+    ) -> Result<CallStep<'_>, Refusal> {
         let mut claimed = self.claim_and_load(&call.name, effort, self.builder.wants).await?;
         let (guard, found) = loop {
             if let Some(entry) = claimed.entry().cloned()
@@ -217,7 +222,7 @@ impl Once {
                 // A lease goes back in the background: nobody waits for that.
                 drop(claimed);
                 lead.tell(&entry);
-                return judged.map(Step::Replay);
+                return judged.map(CallStep::Replay);
             }
             match claimed {
                 KeyClaim::Lease(guard, found) => break (guard, found),
@@ -235,7 +240,7 @@ impl Once {
             Box::pin(run.leave()).await;
             return Err(Refusal::Unknown { age });
         }
-        Ok(Step::Run(run))
+        Ok(CallStep::Run(run))
     }
 
     /// The lease with what is known of the key; or, if that will do, something

@@ -48,7 +48,7 @@ pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn 
     let sequence = sequence::find_or_make(&pool, options).await?;
     let profile = profile(&pool, sequence.is_some());
     let connections = options.number("connections")?.unwrap_or(CONNECTIONS);
-    let inner = Inner {
+    let inner = AdvisoryClient {
         texts: pool.family().advisory(sequence.as_deref()),
         pool,
         clock,
@@ -93,13 +93,13 @@ fn profile(pool: &Pool, sequence: bool) -> Profile {
 
 #[derive(Debug)]
 struct Advisory {
-    inner: Arc<Inner>,
+    inner: Arc<AdvisoryClient>,
     profile: Profile,
 }
 
 /// What the verbs share.
 #[derive(Debug)]
-struct Inner {
+struct AdvisoryClient {
     pool: Pool,
     clock: Clock,
     texts: AdvisorySql,
@@ -111,7 +111,7 @@ struct Inner {
     front: Mutex<Option<Arc<LockConnection>>>,
 }
 
-impl Inner {
+impl AdvisoryClient {
     /// The connection that tries share, made again if it has gone.
     async fn front(self: &Arc<Self>) -> Result<Arc<LockConnection>> {
         let mut front = self.front.lock().await;

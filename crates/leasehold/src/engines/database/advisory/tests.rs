@@ -21,9 +21,9 @@ async fn pool(server: &DatabaseServer) -> Pool {
     Pool::open(&DatabaseSettings::from_url(&url).unwrap(), Clock::System).await.unwrap()
 }
 
-async fn advisory(server: &DatabaseServer) -> Arc<Inner> {
+async fn advisory(server: &DatabaseServer) -> Arc<AdvisoryClient> {
     let pool = pool(server).await;
-    Arc::new(Inner {
+    Arc::new(AdvisoryClient {
         texts: pool.family().advisory(None),
         pool,
         clock: Clock::System,
@@ -41,7 +41,7 @@ fn claim(text: &str) -> Claim {
 }
 
 /// Takes a name; its ticket and the connection that has it.
-async fn held(inner: &Arc<Inner>, text: &str) -> (Ticket, Arc<LockConnection>) {
+async fn held(inner: &Arc<AdvisoryClient>, text: &str) -> (Ticket, Arc<LockConnection>) {
     let claim = claim(text);
     let ticket = claim.ticket.clone();
     let granted = Arc::clone(inner).acquire(claim).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_server_waits_for_a_silent_client_for_longer_than_its_guards_believe()
 }
 
 /// For how many seconds the server waits for the client of a connection.
-async fn patience(inner: &Inner, connection: &LockConnection) -> u64 {
+async fn patience(inner: &AdvisoryClient, connection: &LockConnection) -> u64 {
     let known = suited(
         &inner.pool,
         "SELECT least(current_setting('tcp_keepalives_idle')::int8 + \

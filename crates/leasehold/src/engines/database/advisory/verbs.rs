@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
+use super::AdvisoryClient;
 use super::connection::{LockConnection, gone};
 use super::leases::{AdvisoryLease, HeldLock};
 use super::wait_task;
@@ -20,7 +20,7 @@ use crate::name::Name;
 /// The connections that were asked, and when those were that have answered.
 type Asked = Vec<(Arc<LockConnection>, Result<Moment>)>;
 
-impl Inner {
+impl AdvisoryClient {
     pub(super) async fn acquire(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
         match self.leases.get(claim.ticket.id) {
             Some(AdvisoryLease::Held(hold)) => self.again(&claim, &hold).await,

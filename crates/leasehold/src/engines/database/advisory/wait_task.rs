@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::Inner;
+use super::AdvisoryClient;
 use super::connection::LockConnection;
 use super::leases::HeldLock;
 use super::waiter::AdvisoryWaiter;
@@ -24,7 +24,7 @@ const SHORTEST: Duration = Duration::from_millis(500);
 
 /// Starts to wait.
 pub(super) fn start(
-    inner: &Arc<Inner>,
+    inner: &Arc<AdvisoryClient>,
     ticket: Ticket,
     label: &str,
     until: Moment,
@@ -40,7 +40,7 @@ pub(super) fn start(
 }
 
 struct WaitTask {
-    inner: Arc<Inner>,
+    inner: Arc<AdvisoryClient>,
     waiter: Arc<AdvisoryWaiter>,
     ticket: Ticket,
     until: Moment,
@@ -118,7 +118,7 @@ impl WaitTask {
     }
 
     fn arrive(&self, conn: Dedicated, session: i64, seat: OwnedSemaphorePermit) {
-        let Inner { clock, timeout, leases, .. } = &*self.inner;
+        let AdvisoryClient { clock, timeout, leases, .. } = &*self.inner;
         let closed = conn.closed();
         let connection = LockConnection::new(conn, session, false, clock.clone(), *timeout, seat);
         let label = Arc::clone(&self.waiter.label);

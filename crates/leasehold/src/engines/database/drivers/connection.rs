@@ -12,7 +12,7 @@ use super::notice::NoticeSender;
 #[cfg(feature = "postgres")]
 use super::postgres;
 use super::settings::{ConnectionUse, DatabaseSettings};
-use super::value::{Reply, Step, Value};
+use super::value::{Reply, SqlStep, Value};
 use crate::clock::Clock;
 use crate::engines::kit::hosts::ServerAddress;
 use crate::error::Result;
@@ -154,7 +154,7 @@ impl DatabaseConnection {
     }
 
     /// One after the other, in one round trip if the driver can.
-    pub(crate) async fn run_both(&self, steps: &[Step; 2]) -> Result<[Reply; 2], SqlFault> {
+    pub(crate) async fn run_both(&self, steps: &[SqlStep; 2]) -> Result<[Reply; 2], SqlFault> {
         if self.is_gone() {
             return Err(SqlFault::gone());
         }
@@ -167,7 +167,7 @@ impl DatabaseConnection {
 
     pub(crate) async fn transact(
         &self,
-        steps: &[Step],
+        steps: &[SqlStep],
         settings: &DatabaseSettings,
     ) -> Result<Option<Vec<Reply>>, SqlFault> {
         either!(&self.driver, driver => driver.transact(steps, settings, &self.clock).await)

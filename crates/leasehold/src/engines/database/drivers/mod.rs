@@ -17,4 +17,4 @@ pub(super) use self::connection::DatabaseConnection;
 pub(super) use self::facts::ServerFacts;
 pub(super) use self::notice::{Notice, NoticeSender};
 pub(super) use self::settings::{ConnectionUse, DatabaseSettings};
-pub(super) use self::value::{Reply, ReplyRow, Step, Value};
+pub(super) use self::value::{Reply, ReplyRow, SqlStep, Value};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::fault::SqlFault;
-use super::value::{Reply, Step, Value};
+use super::value::{Reply, SqlStep, Value};
 use crate::clock::Clock;
 use crate::error::Result;
 
@@ -27,7 +27,7 @@ pub(crate) trait TransactionSession: Send {
 pub(crate) async fn run(
     session: &mut impl TransactionSession,
     begin: &str,
-    steps: &[Step],
+    steps: &[SqlStep],
     clock: &Clock,
 ) -> Result<Option<Vec<Reply>>, SqlFault> {
     session.tell(begin).await.map_err(SqlFault::undone)?;
@@ -43,7 +43,7 @@ pub(crate) async fn run(
 
 async fn take(
     session: &mut impl TransactionSession,
-    steps: &[Step],
+    steps: &[SqlStep],
     clock: &Clock,
 ) -> Result<Option<Vec<Reply>>, SqlFault> {
     let mut replies = Vec::with_capacity(steps.len());

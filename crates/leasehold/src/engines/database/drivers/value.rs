@@ -142,7 +142,7 @@ pub(crate) struct Reply {
 
 /// One statement of a transaction.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
+pub(crate) struct SqlStep {
     pub(crate) sql: std::sync::Arc<str>,
     pub(crate) values: Vec<Value>,
     /// Whether the transaction is given up if this meets no row.

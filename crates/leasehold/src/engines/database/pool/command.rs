@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
+use super::shared::PoolShared;
 use crate::clock::Moment;
 use crate::engines::database::drivers::DatabaseConnection;
 use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::fault::{self, SqlFault};
-use crate::engines::database::drivers::{Reply, Step};
+use crate::engines::database::drivers::{Reply, SqlStep};
 use crate::engines::kit::timeout::timeout;
 use crate::error::Result;
 
@@ -18,9 +18,9 @@ const AGAIN: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) enum PoolCommand {
-    One(Step),
-    Both([Step; 2]),
-    All(Vec<Step>),
+    One(SqlStep),
+    Both([SqlStep; 2]),
+    All(Vec<SqlStep>),
     Batch(String),
 }
 
@@ -29,7 +29,7 @@ type Answer<E> = Result<Option<Vec<Reply>>, E>;
 
 impl PoolCommand {
     /// Ends by itself within the time-out.
-    pub(super) async fn finish(self, pool: Arc<Inner>) -> Answer<crate::Error> {
+    pub(super) async fn finish(self, pool: Arc<PoolShared>) -> Answer<crate::Error> {
         let clock = &pool.dialer.clock;
         let until = clock.now().after(pool.dialer.settings.timeout);
         let mut tries = 0;
@@ -48,7 +48,7 @@ impl PoolCommand {
         }
     }
 
-    async fn attempt(&self, pool: &Inner, until: Moment) -> Answer<SqlFault> {
+    async fn attempt(&self, pool: &PoolShared, until: Moment) -> Answer<SqlFault> {
         let lent = pool.slots.choose();
         let unsent = |error| SqlFault { error, again: false, broken: false };
         let (clock, settings) = (&pool.dialer.clock, &pool.dialer.settings);

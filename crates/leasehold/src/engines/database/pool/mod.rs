@@ -4,6 +4,7 @@ mod command;
 mod dedicated;
 mod dial;
 mod listener;
+mod shared;
 mod slot;
 mod slots;
 #[cfg(test)]
@@ -17,25 +18,19 @@ use self::command::PoolCommand;
 pub(super) use self::dedicated::{AliveCheck, Dedicated};
 use self::dial::PoolDialer;
 pub(super) use self::listener::ChannelListener;
+use self::shared::PoolShared;
 use self::slots::PoolSlots;
 use crate::clock::Clock;
 use crate::engine::{Bus, Event, Events};
 use crate::engines::database::dialect::Family;
-use crate::engines::database::drivers::{DatabaseSettings, Reply, Step, Value, fault};
+use crate::engines::database::drivers::{DatabaseSettings, Reply, SqlStep, Value, fault};
 use crate::engines::kit::health::Health;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
 
 /// A way to one database; cheap to clone. Lives on home.
 #[derive(Clone)]
-pub(super) struct Pool(Arc<Inner>);
-
-struct Inner {
-    dialer: Arc<PoolDialer>,
-    slots: PoolSlots,
-    health: Arc<Health>,
-    endpoint: String,
-}
+pub(super) struct Pool(Arc<PoolShared>);
 
 impl Pool {
     /// Connects: the first connection stands when this returns.
@@ -46,7 +41,7 @@ impl Pool {
         let slots = PoolSlots::open(&dialer, &health).await;
         let slots = slots.map_err(|error| error.with("endpoint", &endpoint))?;
         health.bus().publish(&Event::Connected);
-        Ok(Self(Arc::new(Inner { dialer, slots, health, endpoint })))
+        Ok(Self(Arc::new(PoolShared { dialer, slots, health, endpoint })))
     }
 
     /// What the server is.
@@ -64,7 +59,7 @@ impl Pool {
         sql: &Arc<str>,
         values: Vec<Value>,
     ) -> impl Future<Output = Result<Reply>> + Send + 'static {
-        let work = PoolCommand::One(Step { sql: Arc::clone(sql), values, must_change: false });
+        let work = PoolCommand::One(SqlStep { sql: Arc::clone(sql), values, must_change: false });
         let answer = self.start(work);
         async move {
             let replies = answer.await?.unwrap_or_default();
@@ -78,8 +73,8 @@ impl Pool {
     /// first did.
     pub(super) fn run_both(
         &self,
-        first: Step,
-        then: Step,
+        first: SqlStep,
+        then: SqlStep,
     ) -> impl Future<Output = Result<[Reply; 2]>> + Send + 'static {
         let answer = self.start(PoolCommand::Both([first, then]));
         async move {
@@ -94,7 +89,7 @@ impl Pool {
     /// undone, and the answer is `None`.
     pub(super) fn transact(
         &self,
-        steps: Vec<Step>,
+        steps: Vec<SqlStep>,
     ) -> impl Future<Output = Result<Option<Vec<Reply>>>> + Send + 'static {
         self.start(PoolCommand::All(steps))
     }

@@ -8,7 +8,7 @@ use super::super::server::{DatabaseServer, suited};
 use super::Pool;
 use crate::clock::Clock;
 use crate::engine::Events;
-use crate::engines::database::drivers::{DatabaseSettings, Notice, Step, Value};
+use crate::engines::database::drivers::{DatabaseSettings, Notice, SqlStep, Value};
 use crate::error::{Effect, ErrorKind, Result};
 use crate::url::Url;
 
@@ -41,8 +41,8 @@ async fn table(link: &Pool) {
         .unwrap();
 }
 
-fn step(link: &Pool, sql: &str, values: Vec<Value>, must_change: bool) -> Step {
-    Step { sql: text(link, sql), values, must_change }
+fn step(link: &Pool, sql: &str, values: Vec<Value>, must_change: bool) -> SqlStep {
+    SqlStep { sql: text(link, sql), values, must_change }
 }
 
 #[tokio::test]

@@ -1,20 +1,20 @@
 //! Asking for a lease.
 
-use super::Inner;
+use super::client::TableClient;
+use super::outlook::Outlook;
+use super::own_sessions::TableSession;
 use super::row::{NameRow, int, key};
-use super::session::TableSession;
 use super::statements::LeaseSql;
 use super::swap::step;
-use super::wait::Outlook;
 use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict, Wants};
 use crate::engine::state::{Answer, State, Verb};
-use crate::engines::database::drivers::{Reply, Step};
+use crate::engines::database::drivers::{Reply, SqlStep};
 use crate::error::{Effect, Error, ErrorKind, Result};
 
 /// How often a session may end before the claim that it was made for arrives.
 const SESSIONS: usize = 5;
 
-impl Inner {
+impl TableClient {
     pub(super) async fn acquire(&self, claim: Claim) -> Result<Verdict> {
         claim.ticket.mode.check()?;
         if matches!(claim.stance, Stance::Wait { .. }) {
@@ -86,7 +86,7 @@ impl Inner {
         Ok(Some(Verdict::Granted(grant)))
     }
 
-    fn taking(&self, claim: &Claim, table_session: TableSession) -> Result<Step> {
+    fn taking(&self, claim: &Claim, table_session: TableSession) -> Result<SqlStep> {
         let ticket = &claim.ticket;
         let alone = matches!(ticket.mode, Mode::Exclusive | Mode::Write);
         let mut state = State::granted(claim, table_session.id);

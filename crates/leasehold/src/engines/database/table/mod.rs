@@ -6,9 +6,14 @@
 //! ([`session`]). All time is the database's.
 
 mod acquire;
+mod client;
+mod clock_offset;
+mod name_versions;
 mod names;
 mod news;
 mod operate;
+mod outlook;
+mod own_sessions;
 mod poller;
 mod records;
 mod release;
@@ -19,30 +24,33 @@ mod session;
 mod statements;
 mod swap;
 mod sweep;
+mod sweep_sql;
 #[cfg(test)]
 mod tests;
 mod text;
+mod turns;
 mod unconfirmed;
 mod wait;
+mod wakes;
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-
+use self::client::{KnownNamespaces, TableClient};
+use self::clock_offset::ClockOffset;
+use self::name_versions::NameVersions;
 use self::names::TableNames;
-use self::poller::Wakes;
-use self::records::{ChangeLog, TableChanges};
-use self::row::ClientId;
-use self::session::TableSessions;
+use self::outlook::Tickets;
+use self::own_sessions::TableSessions;
+use self::records::TableChanges;
+use self::records::change_log::ChangeLog;
+use self::records::statements::RecordSql;
 use self::statements::LeaseSql;
-use self::swap::{ClockOffset, Turns};
-use self::text::SqlText;
+use self::sweep_sql::SweepSql;
+use self::turns::Turns;
 use self::unconfirmed::UnconfirmedClaims;
-use self::wait::{NameVersions, Tickets};
+use self::wakes::Wakes;
 use super::checkup;
 use crate::claim::{
     Claim, Ending, Mode, RawRecord, Refresh, Released, Renewal, Store, Ticket, Verdict, Wake,
@@ -51,7 +59,6 @@ use crate::clock::{Clock, Moment};
 use crate::engine::profile::{
     Fencing, Grants, Lists, Liveness, Order, Reach, Survives, Timekeeper, WakeUp,
 };
-use crate::engine::state::SessionId;
 use crate::engine::{
     BoxFuture, Engine, Events, Evicted, Eviction, Finding, Listing, Page, Profile, RecordEvents,
     RecordListing, RecordStore, Scope, Selector,
@@ -61,7 +68,7 @@ use crate::engines::database::pool::Pool;
 use crate::engines::kit::record_watch::RecordWatchers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
-use crate::name::{Name, Namespace};
+use crate::name::Name;
 use crate::url::Url;
 
 /// How long the last words to a server may take.
@@ -69,37 +76,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Leases in tables of a database server.
 #[derive(Clone, Debug)]
-struct Table(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    pool: Pool,
-    clock: Clock,
-    statements: LeaseSql,
-    listing: SqlText,
-    records: records::RecordSql,
-    changes: ChangeLog,
-    watchers: RecordWatchers,
-    namespaces: KnownNamespaces,
-    home: Handle,
-    marks: NameVersions,
-    sweeping: sweep::SweepSql,
-    /// When a verb was last asked for.
-    busy_at: AtomicU64,
-    wakes: Wakes,
-    client: ClientId,
-    own_sessions: TableSessions,
-    tickets: Tickets,
-    /// How often connections had broken when we last renewed.
-    breaks: AtomicU64,
-    turns: Turns,
-    clock_offset: ClockOffset,
-    unconfirmed: UnconfirmedClaims,
-    /// Rung when somebody begins to wait.
-    stir: Arc<Notify>,
-    profile: Profile,
-    tasks: Mutex<Vec<AbortHandle>>,
-}
+struct Table(Arc<TableClient>);
 
 /// The tables as text, for those who create them by hand.
 pub(crate) fn schema_text(
@@ -120,17 +97,17 @@ impl Table {
         let names = TableNames::from_options(pool.family(), &url.options)?;
         let wakes = Wakes::from_options(&url.options, &pool)?;
         schema::prepare(&pool, &names).await?;
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(TableClient {
             profile: promises(&pool, wakes, checkup::survives(&pool).await),
             statements: LeaseSql::new(&names),
             listing: operate::listing(&names),
-            records: records::RecordSql::new(&names),
+            records: RecordSql::new(&names),
             changes: ChangeLog::new(&names),
             watchers: RecordWatchers::default(),
             namespaces: KnownNamespaces::default(),
             home: Handle::current(),
             marks: NameVersions::new(&names),
-            sweeping: sweep::SweepSql::new(&names),
+            sweeping: SweepSql::new(&names),
             busy_at: AtomicU64::new(0),
             client: session::fresh_id(),
             own_sessions: TableSessions::default(),
@@ -169,7 +146,7 @@ fn promises(pool: &Pool, wakes: Wakes, survives: Survives) -> Profile {
     profile
 }
 
-impl Inner {
+impl TableClient {
     /// The first look at the server's clock, and whether it is new enough.
     async fn look_at_the_clock(&self) -> Result<()> {
         let reply = self.run(&self.statements.clock, Vec::new()).await.map_err(too_old)?;
@@ -177,40 +154,6 @@ impl Inner {
             self.clock_offset.note(row::moment(row.int(0)?), reply.sent_at);
         }
         Ok(())
-    }
-
-    /// Starts a task that ends with the engine.
-    fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let task = self.home.spawn(task).abort_handle();
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        tasks.retain(|task| !task.is_finished());
-        tasks.push(task);
-    }
-
-    fn quiet(&self) {
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        tasks.iter().for_each(AbortHandle::abort);
-        self.tickets.close();
-        self.watchers.close();
-    }
-
-    /// Notes that there may be something to sweep one day.
-    fn note_work(&self) {
-        let now = self.clock.now();
-        let rested = !self.is_at_work(now);
-        self.busy_at.store(now.nanos(), Ordering::Relaxed);
-        // The task that sweeps sleeps for as long as there is nothing to sweep.
-        if rested {
-            self.stir.notify_one();
-        }
-    }
-
-    /// Notes that we hold something. Whoever holds looks now and then whether
-    /// it was taken away, so the first one wakes the task that does.
-    fn holds(&self, ticket: &Ticket, session: SessionId, fence: u64) {
-        if self.tickets.held(ticket, session, fence) {
-            self.stir.notify_one();
-        }
     }
 }
 
@@ -222,26 +165,6 @@ fn too_old(error: Error) -> Error {
     let message =
         "the server is too old: use PostgreSQL 12, MariaDB 10.6 or MySQL 8.0.14, or later";
     Error::new(ErrorKind::Unsupported, message).caused_by(error)
-}
-
-/// The namespaces whose rows are known to be there.
-#[derive(Debug, Default)]
-struct KnownNamespaces(Mutex<HashSet<Namespace>>);
-
-impl KnownNamespaces {
-    fn contains(&self, space: &Namespace) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(space)
-    }
-
-    fn insert(&self, space: &Namespace) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space.clone());
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.quiet();
-    }
 }
 
 impl Engine for Table {

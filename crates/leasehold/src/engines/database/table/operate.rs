@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
+use super::client::TableClient;
 use super::names::TableNames;
 use super::news::EvictionNotice;
 use super::row::{NameRow, int, moment};
@@ -28,7 +28,7 @@ pub(super) fn listing(names: &TableNames) -> SqlText {
     SqlText::new(names, &sql)
 }
 
-impl Inner {
+impl TableClient {
     pub(super) async fn convert(&self, ticket: Ticket, to: Mode) -> Result<Renewal> {
         let act = |page: &mut NameRow| Ok(page.step(Verb::Convert { id: ticket.id, to }));
         let (answer, page) = self.change(&ticket.name, 0, act).await?;

@@ -1,25 +1,17 @@
 //! The one task of a client that looks and listens for all its tickets.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::Inner;
+use super::client::TableClient;
 use super::news::{CHANGED, TicketNews};
 use super::session::channel;
 use crate::clock::{Clock, Moment};
 use crate::engines::database::drivers::Notice;
-use crate::engines::database::pool::{ChannelListener, Pool};
-use crate::error::{Error, Result};
-use crate::url::Options;
+use crate::engines::database::pool::ChannelListener;
 
-/// How soon a waiter looks that nobody tells, and how rarely at the end.
-const POLL: Duration = Duration::from_millis(50);
-const POLL_MAX: Duration = Duration::from_secs(1);
-/// How often a waiter looks that is told.
-const LOOK: Duration = Duration::from_secs(5);
 /// How often a holder looks whether something was taken away from it.
 const LOSSES: Duration = Duration::from_secs(5);
 /// How often a watcher looks for records that are over.
@@ -28,45 +20,6 @@ const TIDY: Duration = Duration::from_secs(1);
 const LISTEN: Duration = Duration::from_secs(30);
 /// How often a client that works looks whether it is its turn to sweep.
 const SWEEP: Duration = Duration::from_secs(20);
-/// For how long after its last work.
-const WORKED: Duration = Duration::from_secs(180);
-
-/// How waiters are woken.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wakes {
-    /// They are told, and look only in case.
-    pub(super) push: bool,
-    first: Duration,
-    most: Duration,
-}
-
-impl Wakes {
-    pub(super) fn from_options(options: &Options, pool: &Pool) -> Result<Self> {
-        let able = pool.family().tells() && !pool.behind_pooler();
-        let push = match options.get("wake")? {
-            None => able,
-            Some("push") if able => true,
-            Some("push") => {
-                return Err(Error::invalid(
-                    "option \"wake\": nobody can be told here; leave it out, and waiters look",
-                ));
-            }
-            Some("poll") => false,
-            Some(_) => return Err(Error::invalid("option \"wake\" takes push or poll")),
-        };
-        let first = options.duration("poll")?.unwrap_or(POLL).max(Duration::from_millis(1));
-        let most = options.duration("poll_max")?.unwrap_or(POLL_MAX).max(first);
-        Ok(Self { push, first, most })
-    }
-
-    /// How long to rest before the next look.
-    fn next(self, pace: Duration) -> Duration {
-        if self.push {
-            return LOOK;
-        }
-        if pace.is_zero() { self.first } else { (pace * 3 / 2).min(self.most) }
-    }
-}
 
 /// What ended a rest.
 enum Rest {
@@ -77,7 +30,7 @@ enum Rest {
 
 /// The task.
 pub(super) struct Poller {
-    engine: Weak<Inner>,
+    engine: Weak<TableClient>,
     clock: Clock,
     stir: Arc<Notify>,
     notices: Option<ChannelListener>,
@@ -91,7 +44,7 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    pub(super) fn new(inner: &Arc<Inner>) -> Self {
+    pub(super) fn new(inner: &Arc<TableClient>) -> Self {
         let now = inner.clock.now();
         Self {
             engine: Arc::downgrade(inner),
@@ -140,7 +93,7 @@ impl Poller {
     }
 
     /// Listens while there is reason to, and a little longer.
-    fn listen(&mut self, inner: &Inner, needed: bool, now: Moment) {
+    fn listen(&mut self, inner: &TableClient, needed: bool, now: Moment) {
         if needed {
             self.needed_at = now;
         }
@@ -170,7 +123,7 @@ impl Poller {
         }
     }
 
-    async fn act(&mut self, inner: &Inner, rest: Rest) {
+    async fn act(&mut self, inner: &TableClient, rest: Rest) {
         match rest {
             Rest::Heard(Some(Notice::Said(said))) => hear(inner, &said),
             Rest::Heard(Some(Notice::Gap)) => {
@@ -185,7 +138,7 @@ impl Poller {
 
     /// Somebody has just begun to wait or to hold: what has been put off comes
     /// sooner.
-    fn hurry(&mut self, inner: &Inner) {
+    fn hurry(&mut self, inner: &TableClient) {
         let now = self.clock.now();
         self.pace = Duration::ZERO;
         self.look_at = self.look_at.min(now.after(inner.wakes.next(self.pace)));
@@ -193,7 +146,7 @@ impl Poller {
     }
 
     /// Whatever is due.
-    async fn rounds(&mut self, inner: &Inner) {
+    async fn rounds(&mut self, inner: &TableClient) {
         let now = self.clock.now();
         if now >= self.look_at {
             self.look(inner).await;
@@ -215,7 +168,7 @@ impl Poller {
 
     /// Apart, because nobody who waits shall wait for it as well. Two sweeps at
     /// once do no harm, and the server lets only one have its turn.
-    fn sweep(&self, inner: &Inner) {
+    fn sweep(&self, inner: &TableClient) {
         let engine = Weak::clone(&self.engine);
         inner.start(async move {
             if let Some(inner) = engine.upgrade() {
@@ -225,7 +178,7 @@ impl Poller {
     }
 
     /// Looks for everyone who waits or watches.
-    async fn look(&mut self, inner: &Inner) {
+    async fn look(&mut self, inner: &TableClient) {
         inner.watchers.ring();
         let changed = matches!(inner.look_around().await, Ok(true));
         self.pace = if changed { Duration::ZERO } else { inner.wakes.next(self.pace) };
@@ -234,17 +187,10 @@ impl Poller {
     }
 }
 
-fn hear(inner: &Inner, said: &str) {
+fn hear(inner: &TableClient, said: &str) {
     if said == CHANGED {
         inner.watchers.ring();
     } else if let Some(news) = TicketNews::read(said) {
         inner.hear(news);
-    }
-}
-
-impl Inner {
-    pub(super) fn is_at_work(&self, now: Moment) -> bool {
-        let worked = Moment::from_nanos(self.busy_at.load(Ordering::Relaxed));
-        now.since(worked) < WORKED
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Inner;
-use super::row::{LINGER, NameRow, key, span};
+use super::client::TableClient;
+use super::row::{GOOD, LINGER, NameRow, key, span};
 use crate::claim::{Ending, Mode, Released, Ticket};
 use crate::engine::state::{SessionId, Verb};
 use crate::error::Result;
 
-impl Inner {
+impl TableClient {
     pub(super) async fn release(
         self: &Arc<Self>,
         ticket: Ticket,
@@ -64,5 +64,20 @@ impl Inner {
         };
         let ((answer, seat), _) = self.change(&ticket.name, 0, act).await?;
         Ok((answer.into_released()?, seat))
+    }
+
+    /// Sees to it that a released ticket stays released.
+    pub(super) fn lay_to_rest(self: &Arc<Self>, ticket: &Ticket) {
+        if !self.unconfirmed.forget(ticket.id) {
+            return;
+        }
+        let (engine, clock) = (Arc::downgrade(self), self.clock.clone());
+        let (ticket, until) = (ticket.clone(), clock.now().after(GOOD));
+        self.start(async move {
+            clock.sleep_until(until).await;
+            if let Some(inner) = engine.upgrade() {
+                let _ = inner.leave(&ticket, &Ending::new()).await;
+            }
+        });
     }
 }

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Inner;
+use super::client::TableClient;
+use super::name_versions::NAMES_MAX;
 use super::news::EvictionNotice;
+use super::outlook::Outlook;
 use super::row::{int, key, lease};
-use super::wait::{NAMES_MAX, Outlook};
 use crate::claim::{LeaseId, Place, Refresh, Renewal, Ticket};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
@@ -16,7 +17,7 @@ use crate::error::Result;
 /// What is left of a session and since when, `None` if it has ended.
 type Left = Result<Option<(Duration, Moment)>>;
 
-impl Inner {
+impl TableClient {
     pub(super) async fn renew(&self, refreshes: Vec<Refresh>) -> Vec<Renewal> {
         if refreshes.is_empty() {
             return Vec::new();
@@ -150,7 +151,7 @@ impl Inner {
     }
 }
 
-impl Inner {
+impl TableClient {
     /// Takes in why a lease was taken away; false if it was that of an earlier
     /// attempt of its ticket.
     fn is_lost(&self, lease: LeaseId, why: &str) -> bool {

@@ -8,7 +8,7 @@ use crate::claim::LeaseId;
 use crate::clock::Moment;
 use crate::engine::Target;
 use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
-use crate::engines::database::drivers::{Reply, ReplyRow, Step, Value};
+use crate::engines::database::drivers::{Reply, ReplyRow, SqlStep, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
@@ -50,7 +50,7 @@ pub(super) struct NameRow {
     /// Why leases are taken away, if they are.
     pub(super) why: Option<EvictionNotice>,
     /// What has to happen with the swap or not at all.
-    pub(super) with: Vec<Step>,
+    pub(super) with: Vec<SqlStep>,
     /// The answers, if there was more than the swap.
     pub(super) replies: Option<Vec<Reply>>,
 }

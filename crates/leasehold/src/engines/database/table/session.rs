@@ -4,11 +4,10 @@
 //! lease has one for itself, because it ends by itself. A session that has
 //! expired is never revived: others may have acted on it.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::Inner;
+use super::client::TableClient;
+use super::own_sessions::TableSession;
 use super::row::{ClientId, int, span};
 use crate::claim::id::random_bits;
 use crate::claim::{Claim, RENEW_FRACTION};
@@ -23,48 +22,7 @@ pub(super) fn fresh_id() -> u64 {
     (low >> 1).max(1)
 }
 
-/// A session as this client knows it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TableSession {
-    pub(super) id: SessionId,
-    /// Until when it certainly runs, by our clock.
-    pub(super) until: Moment,
-    fixed: bool,
-}
-
-/// The sessions of this client.
-#[derive(Debug, Default)]
-pub(super) struct TableSessions {
-    /// Whoever makes or extends one is the only one to do so.
-    shared: tokio::sync::Mutex<HashMap<(Duration, Duration), SessionId>>,
-    known: Mutex<HashMap<SessionId, TableSession>>,
-}
-
-impl TableSessions {
-    fn known(&self) -> MutexGuard<'_, HashMap<SessionId, TableSession>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn get(&self, id: SessionId) -> Option<TableSession> {
-        self.known().get(&id).copied()
-    }
-
-    pub(super) fn forget(&self, id: SessionId) -> Option<TableSession> {
-        self.known().remove(&id)
-    }
-
-    /// Whether it keeps one lease that is not renewed.
-    pub(super) fn is_fixed(&self, id: SessionId) -> bool {
-        self.get(id).is_some_and(|table_session| table_session.fixed)
-    }
-
-    /// All that are known.
-    pub(super) fn all(&self) -> Vec<SessionId> {
-        self.known().keys().copied().collect()
-    }
-}
-
-impl Inner {
+impl TableClient {
     /// The session that a claim will live by, with most of its time before it.
     pub(super) async fn session_for(&self, claim: &Claim) -> Result<TableSession> {
         if !claim.renewed {

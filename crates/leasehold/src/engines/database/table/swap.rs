@@ -4,16 +4,12 @@
 //! nobody, and any connection of any pooler will do. Whoever was faster makes
 //! the swap fail, and it begins again.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedMutexGuard;
-
-use super::Inner;
+use super::client::TableClient;
 use super::news::{EvictionNotice, TicketNews};
-use super::row::{Displaced, GOOD, NameRow, int, key, micros};
+use super::row::{Displaced, NameRow, int, key};
 use super::session::channel;
 use super::statements::DEAD;
 use super::text::SqlText;
@@ -21,7 +17,7 @@ use crate::claim::LeaseId;
 use crate::clock::{Clock, Moment};
 use crate::engine::state::{FollowUp, SessionId};
 use crate::engine::{Event, Loss};
-use crate::engines::database::drivers::{Reply, Step, Value};
+use crate::engines::database::drivers::{Reply, SqlStep, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
@@ -30,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
-impl Inner {
+impl TableClient {
     /// Runs one statement.
     pub(super) fn run(
         &self,
@@ -123,7 +119,7 @@ impl Inner {
     }
 
     /// Whoever was judged to be dead must not have come back to life since.
-    fn still_dead(&self, page: &NameRow) -> Vec<Step> {
+    fn still_dead(&self, page: &NameRow) -> Vec<SqlStep> {
         let look = |ids: &[SessionId]| {
             // The last one fills the places that are left.
             let filled = (0..DEAD).filter_map(|at| ids.get(at).or(ids.last()));
@@ -152,7 +148,7 @@ impl Inner {
 
     /// Writes losses down for their holders, which find them even if no
     /// message reaches them.
-    fn losses_of(&self, page: &NameRow) -> Result<Vec<Step>> {
+    fn losses_of(&self, page: &NameRow) -> Result<Vec<SqlStep>> {
         let mut steps = Vec::new();
         for follow_up in &page.follow_ups {
             let (FollowUp::Evicted { id, session }, Some(why)) = (follow_up, &page.why) else {
@@ -223,8 +219,8 @@ impl Inner {
 }
 
 /// A statement as a part of a transaction.
-pub(super) fn step(text: &SqlText, values: Vec<Value>, must_change: bool) -> Step {
-    Step { sql: Arc::clone(&text.sql), values: text.values(values), must_change }
+pub(super) fn step(text: &SqlText, values: Vec<Value>, must_change: bool) -> SqlStep {
+    SqlStep { sql: Arc::clone(&text.sql), values: text.values(values), must_change }
 }
 
 /// The leases that have ended, of those to which something is bound.
@@ -271,39 +267,5 @@ impl<'a> Tries<'a> {
         self.clock.sleep_until(now.after(self.pause.mul_f64(fastrand::f64()))).await;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
         Ok(())
-    }
-}
-
-/// How far the database's clock is ahead of ours, about: good enough to say
-/// when a statement that is late has come too late, and for nothing else.
-#[derive(Debug, Default)]
-pub(super) struct ClockOffset(AtomicI64);
-
-impl ClockOffset {
-    pub(super) fn note(&self, theirs: Moment, ours: Moment) {
-        self.0.store(micros(theirs) - micros(ours), Ordering::Relaxed);
-    }
-
-    /// When a statement that leaves now is too old, by the database's clock.
-    pub(super) fn good_until(&self, clock: &Clock) -> i64 {
-        micros(clock.now().after(GOOD)) + self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Verbs of one client on one name go one after the other: they would only
-/// beat each other.
-#[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>);
-
-impl Turns {
-    async fn enter(&self, name: &Name) -> OwnedMutexGuard<()> {
-        let turn = {
-            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if turns.len() >= 1024 {
-                turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-            }
-            Arc::clone(turns.entry(name.clone()).or_default())
-        };
-        turn.lock_owned().await
     }
 }

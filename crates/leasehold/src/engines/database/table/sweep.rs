@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::Inner;
-use super::names::TableNames;
+use super::client::TableClient;
 use super::row::{NameRow, span};
 use super::text::SqlText;
 use crate::engine::state::Verb;
@@ -26,80 +25,7 @@ const KEEP: Duration = Duration::from_secs(60);
 const LOSSES: Duration = Duration::from_secs(24 * 60 * 60);
 const OVER: Duration = Duration::from_secs(60);
 
-/// Every statement of a sweep.
-#[derive(Debug)]
-pub(super) struct SweepSql {
-    /// 1 how long it rests.
-    turn: SqlText,
-    /// 1 how many.
-    idle: SqlText,
-    /// 1 namespace, 2 fence.
-    floor: SqlText,
-    /// 1 namespace, 2 fence.
-    forget: SqlText,
-    /// 1 how many.
-    dead: SqlText,
-    /// 1 how many.
-    retired: SqlText,
-    /// 1 session.
-    retire: SqlText,
-    /// 1 how old, 2 how many.
-    changes: SqlText,
-    /// 1 namespace, 2 version.
-    cut: SqlText,
-    drop_changes: SqlText,
-    /// 1 how old.
-    watchers: SqlText,
-    /// 1 how old, 2 how old if its time was up.
-    losses: SqlText,
-}
-
-impl SweepSql {
-    pub(super) fn new(names: &TableNames) -> Self {
-        let text = |template: &str| SqlText::new(names, template);
-        Self {
-            turn: text(
-                "UPDATE {meta} SET value = {now} WHERE word = 'swept' \
-                 AND value < {now} - $1::bigint",
-            ),
-            idle: text(
-                "SELECT namespace, fence FROM {names} \
-                 WHERE forget_at <= {then} ORDER BY forget_at LIMIT $1",
-            ),
-            floor: text(names.family.raise_floor()),
-            forget: text(
-                "DELETE FROM {names} WHERE namespace = $1 AND fence <= $2::bigint \
-                 AND forget_at <= {then}",
-            ),
-            dead: text(
-                "SELECT n.namespace, n.name FROM {sessions} s JOIN {names} n ON n.watch = s.id \
-                 WHERE s.expires <= {then} LIMIT $1",
-            ),
-            retired: text(
-                "SELECT s.id FROM {sessions} s \
-                 WHERE s.expires <= {then} AND s.expires + s.delay <= {then} \
-                 AND NOT EXISTS (SELECT 1 FROM {names} n WHERE n.watch = s.id) \
-                 AND NOT EXISTS (SELECT 1 FROM {records} r WHERE r.session = s.id) LIMIT $1",
-            ),
-            retire: text("DELETE FROM {sessions} WHERE id = $1 AND expires <= {then}"),
-            changes: text(
-                "SELECT namespace, version FROM {changes} WHERE at <= {then} - $1::bigint \
-                 ORDER BY at LIMIT $2",
-            ),
-            cut: text(
-                "UPDATE {namespaces} SET cut = greatest(cut, $2::bigint) WHERE namespace = $1",
-            ),
-            drop_changes: text("DELETE FROM {changes} WHERE namespace = $1 AND version <= $2"),
-            watchers: text("DELETE FROM {watchers} WHERE expires <= {then} - $1::bigint"),
-            losses: text(
-                "DELETE FROM {losses} WHERE at <= {then} - $1::bigint \
-                 OR (length(why) <= 20 AND at <= {then} - $2::bigint)",
-            ),
-        }
-    }
-}
-
-impl Inner {
+impl TableClient {
     /// Sweeps, if nobody else has just done so.
     pub(super) async fn sweep(&self) -> Result<()> {
         let turn = self.run(&self.sweeping.turn, vec![span(REST).into()]).await?;

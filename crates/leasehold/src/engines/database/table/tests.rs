@@ -6,12 +6,14 @@
 use std::time::Duration;
 
 use super::super::server::{DatabaseServer, suited};
+use super::text::SqlText;
 use super::*;
 use crate::claim::{Owner, Predecessor, Stance, Store, Wants};
 use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::Value;
 use crate::engines::database::pool::Pool;
 use crate::error::ErrorKind;
+use crate::name::Namespace;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -6,11 +6,9 @@
 //! claim has become too old to be granted.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Inner;
-use super::row::GOOD;
-use crate::claim::{Ending, LeaseId, Ticket};
+use crate::claim::LeaseId;
 
 /// How many are remembered; whoever loses more replies has other worries.
 const MOST: usize = 10_000;
@@ -32,24 +30,7 @@ impl UnconfirmedClaims {
         }
     }
 
-    fn forget(&self, id: LeaseId) -> bool {
+    pub(super) fn forget(&self, id: LeaseId) -> bool {
         self.set().remove(&id)
-    }
-}
-
-impl Inner {
-    /// Sees to it that a released ticket stays released.
-    pub(super) fn lay_to_rest(self: &Arc<Self>, ticket: &Ticket) {
-        if !self.unconfirmed.forget(ticket.id) {
-            return;
-        }
-        let (engine, clock) = (Arc::downgrade(self), self.clock.clone());
-        let (ticket, until) = (ticket.clone(), clock.now().after(GOOD));
-        self.start(async move {
-            clock.sleep_until(until).await;
-            if let Some(inner) = engine.upgrade() {
-                let _ = inner.leave(&ticket, &Ending::new()).await;
-            }
-        });
     }
 }

@@ -3,76 +3,22 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::Inner;
-use super::names::TableNames;
+use super::client::TableClient;
+use super::name_versions::{NAMES_MAX, NameVersion};
+use super::outlook::Outlook;
 use super::row::NameRow;
-use super::text::SqlText;
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb, step};
 use crate::engines::database::drivers::ReplyRow;
-use crate::engines::kit::waiters::{self, QueueOutlook, TicketStatus};
+use crate::engines::kit::waiters::TicketStatus;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
-/// How many names one statement asks for: the smallest of these that will do.
-const NAMES: [usize; 3] = [1, 8, NAMES_MAX];
-pub(super) const NAMES_MAX: usize = 64;
 /// However soon a name may open, nobody looks more often.
 const BREATH: Duration = Duration::from_millis(1);
 
-/// The tickets of one client of a table.
-pub(super) type Tickets = waiters::Tickets<Outlook>;
-
-/// What a waiter knows of its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Outlook {
-    /// The version of the row that this comes from.
-    pub(super) version: i64,
-    /// When the name may open although nobody says so, by our clock.
-    pub(super) look_at: Moment,
-    /// The newest fence then.
-    pub(super) floor: u64,
-}
-
-impl QueueOutlook for Outlook {
-    fn floor(&self) -> u64 {
-        self.floor
-    }
-}
-
-/// How to read the marks of some names.
-#[derive(Debug)]
-pub(super) struct NameVersions([(usize, SqlText); 3]);
-
-/// What tells whether a name is as it was, without reading all of it.
-#[derive(Debug)]
-pub(super) struct NameVersion {
-    pub(super) version: i64,
-    /// Who holds it alone.
-    pub(super) lease: Option<String>,
-}
-
-impl NameVersions {
-    pub(super) fn new(names: &TableNames) -> Self {
-        Self(NAMES.map(|size| (size, marks(names, size))))
-    }
-
-    pub(super) fn of(&self, count: usize) -> &(usize, SqlText) {
-        self.0.iter().find(|(size, _)| *size >= count).unwrap_or(&self.0[2])
-    }
-}
-
-fn marks(names: &TableNames, size: usize) -> SqlText {
-    let pairs: Vec<_> = (0..size).map(|at| format!("(${}, ${})", 2 * at + 1, 2 * at + 2)).collect();
-    let sql = format!(
-        "SELECT namespace, name, version, lease FROM {{names}} WHERE (namespace, name) IN ({})",
-        pairs.join(", ")
-    );
-    SqlText::new(names, &sql)
-}
-
-impl Inner {
+impl TableClient {
     pub(super) async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {
         loop {
             let (notify, outlook) = match self.tickets.look(ticket.id) {

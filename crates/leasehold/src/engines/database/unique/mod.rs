@@ -3,6 +3,7 @@
 //! The table is the user's, and others may use it in the same way. Nobody tells
 //! waiters of a delete, so they ask again and again.
 
+mod client;
 mod leases;
 mod options;
 mod sql;
@@ -16,11 +17,13 @@ use std::sync::Arc;
 
 use tokio::task::AbortHandle;
 
+use self::client::UniqueClient;
 use self::leases::UniqueLeases;
 use self::options::UserTable;
 use self::sql::UniqueSql;
 use self::survey::ColumnSurvey;
-use super::{checkup, plans};
+use super::checkup;
+use super::plans;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::profile::{Cost, Reach, Survives};
@@ -43,7 +46,7 @@ pub(crate) async fn open(pool: Pool, url: &Url, clock: Clock) -> Result<Arc<dyn 
     let profile = profile(&pool, &form, &survey);
     let owner_max = survey.owner_max(&form);
     let leases = UniqueLeases::new(form.backoff());
-    let inner = Arc::new(Inner { pool, clock, form, texts, survey, leases, owner_max });
+    let inner = Arc::new(UniqueClient { pool, clock, form, texts, survey, leases, owner_max });
     let sweeper = inner.form.expires.is_some().then(|| {
         let sweeping = sweep::run(Arc::downgrade(&inner), inner.clock.clone());
         Handle::current().spawn(sweeping).abort_handle()
@@ -63,21 +66,9 @@ fn profile(pool: &Pool, form: &UserTable, survey: &ColumnSurvey) -> Profile {
 
 #[derive(Debug)]
 struct Unique {
-    inner: Arc<Inner>,
+    inner: Arc<UniqueClient>,
     profile: Profile,
     sweeper: Option<AbortHandle>,
-}
-
-/// What the verbs share.
-#[derive(Debug)]
-struct Inner {
-    pool: Pool,
-    clock: Clock,
-    form: UserTable,
-    texts: UniqueSql,
-    survey: ColumnSurvey,
-    leases: UniqueLeases,
-    owner_max: usize,
 }
 
 impl Unique {
@@ -141,7 +132,7 @@ impl Engine for Unique {
     fn examine(&self) -> BoxFuture<Result<Vec<Finding>>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            let Inner { pool, form, survey, .. } = &*inner;
+            let UniqueClient { pool, form, survey, .. } = &*inner;
             let mut findings = survey.findings(form);
             findings.extend(plans::examine(pool, &form.table, &form.column).await?);
             findings.extend(checkup::examine(pool).await?);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Inner;
+use super::client::UniqueClient;
 use super::sql::StatementValues;
 use crate::clock::Clock;
 
@@ -11,7 +11,7 @@ use crate::clock::Clock;
 const EVERY: Duration = Duration::from_secs(30);
 
 /// Sweeps now and then, as long as the engine lives.
-pub(super) async fn run(inner: Weak<Inner>, clock: Clock) {
+pub(super) async fn run(inner: Weak<UniqueClient>, clock: Clock) {
     loop {
         // Clients that began together must not sweep together.
         let pause = EVERY.mul_f64(0.5 + fastrand::f64());
@@ -23,7 +23,7 @@ pub(super) async fn run(inner: Weak<Inner>, clock: Clock) {
 
 /// By key, and only what is still over: a scan that deletes would lock every
 /// row that it passes on MySQL. What fails now is swept the next time.
-async fn sweep(inner: &Arc<Inner>) {
+async fn sweep(inner: &Arc<UniqueClient>) {
     let (Some(stale), Some(remove)) = (&inner.texts.stale, &inner.texts.sweep) else { return };
     let Ok(found) = inner.pool.run(stale.sql(), Vec::new()).await else { return };
     for row in found.rows {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inner;
+use super::client::UniqueClient;
 use super::leases::{RowLease, RowStanding};
 use super::sql::{StatementValues, UniqueStatement};
 use crate::claim::{
@@ -19,7 +19,7 @@ use crate::name::{Name, Namespace};
 /// How often a row may be deleted between an insert and a look.
 const TRIES: u32 = 5;
 
-impl Inner {
+impl UniqueClient {
     pub(super) async fn acquire(self: Arc<Self>, claim: Claim) -> Result<Verdict> {
         let (id, name) = (claim.ticket.id, &claim.ticket.name);
         let facts = self.facts(name, id, &claim);

@@ -13,7 +13,7 @@ use super::facts::ServerFacts;
 use super::fault::{self, SqlFault};
 use super::settings::{ConnectionUse, DatabaseSettings, Encrypt, Tls};
 use super::transaction::{self, TransactionSession};
-use super::value::{Reply, ReplyRow, Step, Value};
+use super::value::{Reply, ReplyRow, SqlStep, Value};
 use crate::clock::Clock;
 use crate::engines::database::dialect::SILENCE;
 use crate::engines::kit::hosts::ServerAddress;
@@ -101,7 +101,7 @@ impl Mysql {
 
     pub(super) async fn run_both(
         &self,
-        [first, then]: &[Step; 2],
+        [first, then]: &[SqlStep; 2],
         clock: &Clock,
     ) -> Result<[Reply; 2], SqlFault> {
         self.with(async |conn| {
@@ -118,7 +118,7 @@ impl Mysql {
 
     pub(super) async fn transact(
         &self,
-        steps: &[Step],
+        steps: &[SqlStep],
         _: &DatabaseSettings,
         clock: &Clock,
     ) -> Result<Option<Vec<Reply>>, SqlFault> {

@@ -25,7 +25,7 @@ use super::fault::{self, SqlFault};
 use super::notice::{Notice, NoticeSender};
 use super::settings::{ConnectionUse, DatabaseSettings, Encrypt};
 use super::transaction;
-use super::value::{Reply, ReplyRow, Step, Value};
+use super::value::{Reply, ReplyRow, SqlStep, Value};
 use crate::clock::Clock;
 use crate::engines::kit::hosts::ServerAddress;
 use crate::error::Result;
@@ -147,7 +147,7 @@ impl Postgres {
     /// One after the other: the second leaves before the first is answered.
     pub(super) async fn run_both(
         &self,
-        [first, then]: &[Step; 2],
+        [first, then]: &[SqlStep; 2],
         clock: &Clock,
     ) -> Result<[Reply; 2], SqlFault> {
         if !self.behind_pooler() {
@@ -170,7 +170,7 @@ impl Postgres {
     /// All steps or none; `None` if one that had to meet a row did not.
     pub(super) async fn transact(
         &self,
-        steps: &[Step],
+        steps: &[SqlStep],
         settings: &DatabaseSettings,
         clock: &Clock,
     ) -> Result<Option<Vec<Reply>>, SqlFault> {

@@ -1,6 +1,6 @@
 //! Listing records.
 
-use super::super::Inner;
+use super::super::client::TableClient;
 use super::super::row::int;
 use super::RecordRow;
 use crate::engine::records::PageInProgress;
@@ -33,7 +33,7 @@ enum Ahead {
     Over,
 }
 
-impl Inner {
+impl TableClient {
     pub(in super::super) async fn list_records(
         &self,
         scope: Scope,
@@ -66,7 +66,7 @@ impl Inner {
 
 impl Walk {
     /// Goes on, up to something that is too deep.
-    fn along(&mut self, inner: &Inner, rows: &[ReplyRow]) -> Result<Ahead> {
+    fn along(&mut self, inner: &TableClient, rows: &[ReplyRow]) -> Result<Ahead> {
         for row in rows {
             let text = inner.name_of(row, 6)?;
             if !text.starts_with(self.scope.root()) {

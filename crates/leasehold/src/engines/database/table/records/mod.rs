@@ -4,16 +4,16 @@
 //! row to the end of its transaction: versions come to stand in their order,
 //! and a watcher that has read one has missed none before it.
 
+pub(super) mod change_log;
 mod list;
-mod statements;
+pub(super) mod statements;
 mod watch;
 
 use std::time::Duration;
 
-pub(super) use self::statements::RecordSql;
 use self::statements::drawn;
-pub(super) use self::watch::{ChangeLog, TableChanges};
-use super::Inner;
+pub(super) use self::watch::TableChanges;
+use super::client::TableClient;
 use super::row::{NameRow, int, key, span};
 use super::swap::{Tries, step};
 use super::sweep::{self, BROOM};
@@ -21,7 +21,7 @@ use super::text::SqlText;
 use crate::claim::{Expect, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::records::{not_held, sum};
 use crate::engine::state::{Answer, SessionId, Verb};
-use crate::engines::database::drivers::{Reply, ReplyRow, Step, Value};
+use crate::engines::database::drivers::{Reply, ReplyRow, SqlStep, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
@@ -63,7 +63,7 @@ struct Retention {
     bound: Option<(LeaseId, SessionId)>,
 }
 
-impl Inner {
+impl TableClient {
     async fn entry(&self, name: &Name) -> Result<Option<RecordRow>> {
         entry(&self.run(&self.records.load, self.key(name).to_vec()).await?)
     }
@@ -76,7 +76,7 @@ impl Inner {
     /// What `first` says, and the record as it is after that.
     pub(super) async fn and_record(
         &self,
-        first: Step,
+        first: SqlStep,
         name: &Name,
     ) -> Result<(Reply, Option<RawRecord>)> {
         let look = step(&self.records.load, self.key(name).to_vec(), false);
@@ -132,7 +132,7 @@ impl Inner {
 
     /// Runs a transaction that draws first; the version, unless someone else
     /// was faster.
-    async fn transact(&self, steps: Vec<Step>) -> Result<Option<u64>> {
+    async fn transact(&self, steps: Vec<SqlStep>) -> Result<Option<u64>> {
         let replies = self.pool.transact(steps).await?;
         replies.map(|replies| drawn(replies.first())).transpose()
     }
@@ -163,7 +163,7 @@ impl Inner {
         store: &Store,
         found: Option<&RawRecord>,
         bound: Option<(LeaseId, SessionId)>,
-    ) -> Vec<Step> {
+    ) -> Vec<SqlStep> {
         let [space, _] = self.key(&store.name);
         let draw = step(&self.records.draw, vec![space], true);
         let stay = Retention { ttl: store.ttl, bound };
@@ -185,7 +185,7 @@ impl Inner {
     }
 
     /// The steps of a write that goes with a release: it expects nothing.
-    pub(super) fn ending(&self, store: &Store) -> Vec<Step> {
+    pub(super) fn ending(&self, store: &Store) -> Vec<SqlStep> {
         if store.value.is_some() {
             return self.writing(store, None, None);
         }
@@ -209,12 +209,12 @@ impl Inner {
         ]
     }
 
-    fn deletion(&self, name: &Name, version: u64) -> Step {
+    fn deletion(&self, name: &Name, version: u64) -> SqlStep {
         let [space, name] = self.key(name);
         step(&self.records.delete, vec![space, name, int(version).into()], true)
     }
 
-    fn telling(&self, log: &SqlText, name: &Name, value: Option<&[u8]>) -> Step {
+    fn telling(&self, log: &SqlText, name: &Name, value: Option<&[u8]>) -> SqlStep {
         let [space, text] = self.key(name);
         step(log, vec![space, text, value.into(), super::news::CHANGED.into()], false)
     }

@@ -1,17 +1,15 @@
 //! Watching records.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::super::Inner;
-use super::super::names::TableNames;
+use super::super::client::TableClient;
 use super::super::row::{int, span};
 use super::super::session::fresh_id;
 use super::super::swap::step;
-use super::super::text::SqlText;
 use super::statements::drawn;
 use crate::claim::RawRecord;
 use crate::clock::Moment;
@@ -32,78 +30,7 @@ const LOOK: u64 = 256;
 /// How many changes are read at a time.
 const READ: i64 = 32;
 
-/// Every statement about watching.
-#[derive(Debug)]
-pub(in super::super) struct WatchSql {
-    /// 1 id, 2 client, 3 namespace, 4 for how long.
-    enter: SqlText,
-    /// 1 id, 2 for how long.
-    show: SqlText,
-    /// 1 id.
-    leave: SqlText,
-    /// 1 namespace, 2 the last version read, 3 id, 4 how many.
-    read: SqlText,
-    /// 1 namespace, 2 how many are kept.
-    oldest: SqlText,
-    /// 1 namespace, 2 version.
-    cut: SqlText,
-    forget: SqlText,
-}
-
-impl WatchSql {
-    fn new(names: &TableNames) -> Self {
-        let text = |template: &str| SqlText::new(names, template);
-        Self {
-            enter: text(
-                "INSERT INTO {watchers} (id, client, namespace, expires) \
-                 VALUES ($1::bigint, $2::bigint, $3::text, {now} + $4::bigint)",
-            ),
-            show: text(
-                "UPDATE {watchers} SET expires = {now} + $2::bigint \
-                 WHERE id = $1 AND expires > {now}",
-            ),
-            leave: text("DELETE FROM {watchers} WHERE id = $1"),
-            read: text(
-                "SELECT d.version, d.cut, \
-                 (SELECT count(*) FROM {watchers} w WHERE w.id = $3 AND w.expires > {now}), \
-                 c.version, c.name, c.value FROM {namespaces} d \
-                 LEFT JOIN {changes} c ON c.namespace = d.namespace AND c.version > $2 \
-                 WHERE d.namespace = $1 ORDER BY c.version LIMIT $4",
-            ),
-            oldest: text(
-                "SELECT version FROM {changes} WHERE namespace = $1 \
-                 ORDER BY version DESC LIMIT 1 OFFSET $2",
-            ),
-            cut: text(
-                "UPDATE {namespaces} SET cut = greatest(cut, $2::bigint) WHERE namespace = $1",
-            ),
-            forget: text("DELETE FROM {changes} WHERE namespace = $1 AND version <= $2"),
-        }
-    }
-}
-
-/// The log of changes, as one client keeps it.
-#[derive(Debug)]
-pub(in super::super) struct ChangeLog {
-    statements: WatchSql,
-    /// How often this client has written to a namespace.
-    writes: Mutex<HashMap<Namespace, u64>>,
-}
-
-impl ChangeLog {
-    pub(in super::super) fn new(names: &TableNames) -> Self {
-        Self { statements: WatchSql::new(names), writes: Mutex::default() }
-    }
-
-    fn count(&self, space: &Namespace) -> u64 {
-        let mut writes = self.writes.lock().unwrap_or_else(PoisonError::into_inner);
-        let writes = writes.entry(space.clone()).or_default();
-        *writes += 1;
-        *writes
-    }
-}
-
-impl Inner {
+impl TableClient {
     /// A record was written: now and then, old changes are forgotten.
     pub(in super::super) async fn wrote(&self, space: &Namespace) {
         if self.changes.count(space).is_multiple_of(LOOK) {
@@ -131,13 +58,13 @@ impl Inner {
 pub(in super::super) struct TableChanges {
     id: u64,
     scope: Scope,
-    inner: Arc<Inner>,
+    inner: Arc<TableClient>,
     show_at: Moment,
 }
 
 impl TableChanges {
     pub(in super::super) async fn watch(
-        inner: Arc<Inner>,
+        inner: Arc<TableClient>,
         scope: Scope,
     ) -> Result<RecordWatcher<Self>> {
         let show_at = inner.clock.now();
