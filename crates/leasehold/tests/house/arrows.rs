@@ -50,7 +50,10 @@ fn mentions(code: &str) -> Vec<String> {
     let paths = code.match_indices("::").map(|(at, _)| &code[..at]);
     let starts = paths.map(|before| before.len() - last_word(before).len());
     let begins = starts.filter(|at| !ends(&code[..*at]));
-    begins.map(|at| path_at(&code[at..])).collect()
+    let paths = begins.map(|at| (at, path_at(&code[at..])));
+    // A tree of paths is a `use`, and spread there.
+    let is_tree = |at: usize, path: &str| code[at + path.len()..].starts_with("::{");
+    paths.filter(|(at, path)| !is_tree(*at, path)).map(|(_, path)| path).collect()
 }
 
 fn last_word(text: &str) -> &str {
