@@ -10,6 +10,7 @@ const LOCK_PATH: &[&str] = &[
     "acquire::attempt",
     "acquire::releaser",
     "acquire::request",
+    "acquire::sought",
     "acquire::wait",
     "claim",
     "claim::id",
@@ -64,7 +65,7 @@ const LOCK_PATH: &[&str] = &[
 ];
 
 /// A change that needs one more has to say why.
-const MOST: usize = 55;
+const MOST: usize = 56;
 
 #[test]
 #[expect(clippy::print_stdout, reason = "the size of the house, for whoever asks")]
