@@ -18,11 +18,13 @@ impl SharedFacts {
         Self { facts: Mutex::new(facts), changed: Notify::new() }
     }
 
+    #[inline]
     pub(super) fn lock(&self) -> MutexGuard<'_, Facts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes something that others may wait for.
+    #[inline]
     pub(super) fn change(&self, how: impl FnOnce(&mut Facts)) {
         let mut facts = self.lock();
         how(&mut facts);
@@ -34,6 +36,7 @@ impl SharedFacts {
     }
 
     /// Wakes those who wait for a change.
+    #[inline]
     pub(super) fn tell(&self, facts: &Facts) {
         if facts.is_watched {
             self.changed.notify_waiters();
