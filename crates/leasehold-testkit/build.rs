@@ -9,7 +9,7 @@ type Swaps = &'static [(&'static str, &'static str)];
 
 const LIBRARY: &str = "../leasehold/src";
 
-const FILES: [(&str, Swaps); 11] = [
+const FILES: [(&str, Swaps); 12] = [
     (
         "gate.rs",
         &[("std::sync::{Arc", "shuttle::sync::{Arc"), ("tokio::sync::oneshot", "crate::oneshot")],
@@ -62,6 +62,7 @@ const FILES: [(&str, Swaps); 11] = [
             ("fastrand::u64(..1 << 40)", "0"),
         ],
     ),
+    ("shrink.rs", &[]),
     (
         "layers/retry.rs",
         &[

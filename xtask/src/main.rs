@@ -8,6 +8,7 @@ mod elsewhere;
 mod interop;
 mod need;
 mod program;
+mod scale;
 mod sim;
 mod test;
 
@@ -24,7 +25,7 @@ struct Chore {
     run: fn(&[String]) -> Done,
 }
 
-const CHORES: [Chore; 8] = [
+const CHORES: [Chore; 9] = [
     Chore {
         name: "test",
         help: "install what the tests need, run them all, end with one summary line;\n           \
@@ -57,6 +58,12 @@ const CHORES: [Chore; 8] = [
                --consensus measures ZooKeeper and etcd;\n           \
                --once measures idempotency keys, beside the crate idempotent",
         run: bench,
+    },
+    Chore {
+        name: "scale",
+        help: "how every step grows with waiters, leases, names and clients, on real servers:\n           \
+               [--quick] [--engine A,B] [--work A,B] [--update]; --help says more",
+        run: scale::run,
     },
     Chore {
         name: "soak",

@@ -34,6 +34,8 @@ const GET: i32 = 4;
 const SET: i32 = 5;
 const CHILDREN: i32 = 8;
 const CLOSE: i32 = -11;
+/// Ephemeral, with a number.
+const IN_LINE: i32 = 3;
 const NO_NODE: i32 = -101;
 /// Everybody may do everything.
 const OPEN: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
@@ -139,6 +141,18 @@ impl Znodes {
     pub fn create(&mut self, path: &str, bytes: &[u8]) -> io::Result<String> {
         let flags = 0_i32.to_be_bytes();
         let body = [&text(path)[..], &sized(bytes), OPEN, &flags].concat();
+        let reply = self.request(CREATE, &body)?;
+        Reader(&reply.unwrap_or_default()).text()
+    }
+
+    /// Makes a node with a number after `path`, which goes with this session, and
+    /// says under which path.
+    ///
+    /// # Errors
+    ///
+    /// When the server does not answer, or refuses.
+    pub fn queue(&mut self, path: &str) -> io::Result<String> {
+        let body = [&text(path)[..], &sized(b""), OPEN, &IN_LINE.to_be_bytes()].concat();
         let reply = self.request(CREATE, &body)?;
         Reader(&reply.unwrap_or_default()).text()
     }

@@ -170,6 +170,33 @@ async fn permits_and_even_numbers_are_refused() {
     assert_eq!(even.kind(), ErrorKind::Invalid, "{even:?}");
 }
 
+/// Another release may keep readers in another way: who finds that says so, and
+/// grants nothing. A mutex in other words is somebody else's, as any is.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_release_keeps_is_not_granted_again() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.open().await;
+    let (readers, id) = ("leasehold-quorum:default:rw:n", "0".repeat(32));
+    for node in 0..3 {
+        let theirs = "leasehold layout 2: r";
+        let _: () = nodes.peek(node, |it| it.hset(readers, &id, theirs).unwrap());
+    }
+    let outcomes = [
+        locks.rwlock("n").try_read().await.map(drop),
+        locks.rwlock("n").try_write().await.map(drop),
+        locks.mutex("n").try_lock().await.map(drop),
+    ];
+    for outcome in outcomes {
+        let error = outcome.expect_err("it is of another layout");
+        assert!(error.to_string().contains("another layout"), "{error}");
+    }
+    for node in 0..3 {
+        let _: () = nodes.peek(node, |it| it.del(readers).unwrap());
+        let _: () = nodes.peek(node, |it| it.set(KEY, "leasehold layout 2: x").unwrap());
+    }
+    assert!(locks.mutex("n").try_lock().await.unwrap().is_none(), "two holders");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_keep_everything_make_strict_fences() {
     let plan = Plan::redis().args(["--appendonly", "yes", "--appendfsync", "always"]);

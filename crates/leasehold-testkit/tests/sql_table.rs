@@ -274,6 +274,79 @@ async fn a_thousand_leases_are_renewed_with_one_row() -> Checked {
     Ok(())
 }
 
+/// What a MariaDB has counted.
+fn counted(server: &Server, what: &str) -> Checked<u64> {
+    let counted = server.sql(&format!("SHOW GLOBAL STATUS LIKE '{what}'"))?;
+    Ok(counted.split_whitespace().last().ok_or("no number")?.parse()?)
+}
+
+/// A claim that waits.
+fn waiting(text: &str) -> Claim {
+    let mut claim = Claim::new(Ticket::new(name(text), Mode::Exclusive), Owner::new("waits"), HOUR);
+    claim.stance = Stance::Wait { until: Moment::NEVER };
+    claim
+}
+
+/// Statements and bytes of one join and one release each, for a name with waiters.
+async fn price(server: &Server, engine: &Arc<dyn Engine>, waiters: usize) -> Checked<[u64; 2]> {
+    const ROUNDS: u64 = 16;
+    let text = format!("line of {waiters}");
+    let mut line = Vec::new();
+    for _ in 0..=waiters {
+        let claim = waiting(&text);
+        engine.acquire(claim.clone()).await?;
+        line.push(claim.ticket);
+    }
+    let bytes = || -> Checked<u64> {
+        Ok(counted(server, "Bytes_sent")? + counted(server, "Bytes_received")?)
+    };
+    let (before, sent) = (statements(server)?, bytes()?);
+    for at in 0..ROUNDS {
+        let last = waiting(&text);
+        engine.acquire(last.clone()).await?;
+        // Whoever is first leaves the name to the next.
+        let first = line[usize::try_from(at)?].clone();
+        engine.release(first, Ending::new()).await?;
+        line.push(last.ticket);
+    }
+    Ok([statements(server)? - before, (bytes()? - sent) / ROUNDS])
+}
+
+#[tokio::test]
+async fn a_line_of_five_hundred_costs_what_one_of_twenty_costs() -> Checked {
+    let server = Server::mariadb()?;
+    let locks = leasehold::open(format!("{}?poll=1h&poll_max=1h", server.url())).await?;
+    let few = price(&server, &locks.engine(), 20).await?;
+    let many = price(&server, &locks.engine(), 500).await?;
+    // The sweeper and the look for losses may come in between.
+    assert!(many[0] <= few[0] + 12, "statements: {few:?}, {many:?}");
+    assert!(many[1] <= few[1] + few[1] / 4, "bytes: {few:?}, {many:?}");
+    Ok(())
+}
+
+/// Nobody but the first has anything to look for.
+#[tokio::test]
+async fn hundreds_who_wait_ask_together() -> Checked {
+    let server = Server::mariadb()?;
+    let locks = leasehold::open(server.url()).await?;
+    let engine = locks.engine();
+    let mut line = Vec::new();
+    for _ in 0..=300 {
+        let claim = waiting("n");
+        engine.acquire(claim.clone()).await?;
+        let (engine, ticket) = (Arc::clone(&engine), claim.ticket);
+        line.push(tokio::spawn(async move { engine.wait(ticket, Moment::NEVER).await }));
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = statements(&server)?;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let run = statements(&server)? - before;
+    line.iter().for_each(tokio::task::JoinHandle::abort);
+    // At most as often as at the beginning: a name's version, and now and then a name.
+    assert!(run < 200, "{run} statements of 300 who wait");
+    Ok(())
+}
+
 fn end_connections(server: &Server) -> Checked {
     let theirs = "SELECT ID FROM information_schema.PROCESSLIST \
          WHERE ID <> CONNECTION_ID() AND USER = 'root'";

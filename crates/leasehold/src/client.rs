@@ -13,7 +13,8 @@ use crate::home::Home;
 use crate::keeper;
 use crate::layers::guardrail::Guardrail;
 
-/// How long the last handle waits for releases that are on their way.
+/// How long the last handle waits for releases that are on their way, and once
+/// more for the engine to let go.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What the user's handles and guards share; its end is the end of the client.
@@ -77,5 +78,7 @@ impl Drop for Client {
         };
         run_apart(self.home.handle(), Box::pin(task));
         self.take_leave();
+        // Whoever wants to wait for longer, or to hear of it, shuts down.
+        let _ = self.core.left_behind();
     }
 }

@@ -1,17 +1,20 @@
 //! What every task of one client shares.
 
+mod task_tracker;
+
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use self::task_tracker::TaskTracker;
 use crate::claim::{Ending, Place, Released, Store};
 use crate::clock::{Clock, Moment};
 use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::detached::{Detached, at_once, here, run_apart};
-use crate::engine::{BoxFuture, Engine, Loss};
+use crate::engine::{BoxFuture, Bus, Engine, Event, Loss};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
 use crate::hold::{Hold, PriorStanding};
@@ -39,6 +42,9 @@ pub(crate) struct Core {
     pub(crate) tasks: TaskTracker,
     pub(crate) observer: Observer,
     connection: Mutex<ConnectionState>,
+    /// Tells users of the connection, and of nothing else: one who does not listen
+    /// must not pile up the losses of a hundred thousand leases.
+    changes: Bus,
     closed: AtomicBool,
     closing: Notify,
     engine_closed: AtomicBool,
@@ -50,6 +56,7 @@ impl Core {
             observer: Observer::new(engine.profile().scheme),
             // It was opened, so it is there until it says otherwise.
             connection: Mutex::new(ConnectionState::Connected),
+            changes: Bus::new(),
             engine,
             clock,
             home,
@@ -160,14 +167,20 @@ impl Core {
     }
 
     /// The connection to the engine has changed.
-    pub(crate) fn note(&self, state: ConnectionState) {
+    pub(crate) fn note(&self, state: ConnectionState, event: &Event) {
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        self.changes.publish(event);
         self.observer.connection(state);
+    }
+
+    /// The engine tells nothing any more.
+    pub(crate) fn no_more_news(&self) {
+        self.changes.close();
     }
 
     /// What becomes of the connection from now on.
     pub(crate) fn events(&self) -> ConnectionEvents {
-        let events = self.engine.events();
+        let events = self.changes.subscribe();
         // A closed engine has nothing to say, and no end to tell either.
         if self.is_closed() {
             return ConnectionEvents::ended();
@@ -215,7 +228,7 @@ impl Core {
         ending: Ending,
         under_way: Option<BoxFuture<Result<Released>>>,
     ) -> impl Future<Output = Result<Released>> + Send + 'static {
-        let counted = self.tasks.begin();
+        let counted = self.tasks.begin_return(hold.forgotten_at());
         async move {
             let _counted = counted;
             let released = match under_way {
@@ -316,24 +329,39 @@ impl Core {
     /// Releases until the engine confirms it, or has surely forgotten it.
     fn spawn_release(self: &Arc<Self>, hold: Arc<Hold>, ending: Ending) {
         let core = Arc::clone(self);
-        let counted = self.tasks.begin();
+        let counted = self.tasks.begin_return(hold.forgotten_at());
         let task = async move {
-            let _counted = counted;
-            if core.release(&hold, ending.clone()).await.is_err_and(|error| may_pass(&error)) {
-                core.release_again(&hold, ending).await;
+            let released = core.release(&hold, ending.clone()).await;
+            let again = released.is_err_and(|error| may_pass(&error));
+            if again && !core.release_again(&hold, ending).await {
+                counted.give_up();
             }
         };
         run_apart(&self.home, Box::pin(task));
     }
 
-    async fn release_again(&self, hold: &Hold, ending: Ending) {
+    /// False if the engine was closed before it had heard of it.
+    async fn release_again(&self, hold: &Hold, ending: Ending) -> bool {
         let give_up = hold.forgotten_at();
         while self.clock.now() < give_up && !self.is_engine_closed() {
             self.clock.sleep_until(self.clock.now().after(RELEASE_AGAIN)).await;
             if !self.release(hold, ending.clone()).await.is_err_and(|error| may_pass(&error)) {
-                return;
+                return true;
             }
         }
+        self.clock.now() >= give_up
+    }
+
+    /// Leases that could not be given back in time are left to end by themselves:
+    /// says how many, and within which time. `None` if there are none.
+    pub(crate) fn left_behind(&self) -> Option<(usize, Duration)> {
+        let (leases, end) = self.tasks.unreturned();
+        let within = end.since(self.clock.now());
+        let left = (leases > 0).then_some((leases, within));
+        if left.is_some() {
+            self.observer.left_behind(leases, within);
+        }
+        left
     }
 }
 
@@ -344,73 +372,4 @@ fn may_pass(error: &Error) -> bool {
 
 pub(crate) fn shut_down() -> Error {
     Error::invalid("these locks were shut down; open them anew")
-}
-
-/// How many tasks are under way, for those who have to wait for them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TaskTracker(Arc<Count>);
-
-#[derive(Debug, Default)]
-struct Count {
-    open: Mutex<Open>,
-    blocked: Condvar,
-    waiting: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    tasks: usize,
-    /// Whether a thread waits for the last one: to wake nobody is not free.
-    awaited: bool,
-}
-
-/// One task under way.
-#[derive(Debug)]
-pub(crate) struct Counted(TaskTracker);
-
-impl TaskTracker {
-    pub(crate) fn begin(&self) -> Counted {
-        self.open().tasks += 1;
-        Counted(self.clone())
-    }
-
-    /// Blocks this thread until no task is under way, `limit` at most.
-    pub(crate) fn block_until_done(&self, limit: Duration) -> bool {
-        let still = |open: &mut Open| {
-            open.awaited = open.tasks > 0;
-            open.awaited
-        };
-        let wait = self.0.blocked.wait_timeout_while(self.open(), limit, still);
-        wait.unwrap_or_else(PoisonError::into_inner).0.tasks == 0
-    }
-
-    /// Resolves when no task is under way.
-    pub(crate) async fn done(&self) {
-        loop {
-            let mut change = std::pin::pin!(self.0.waiting.notified());
-            change.as_mut().enable();
-            if self.open().tasks == 0 {
-                return;
-            }
-            change.await;
-        }
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut open = self.0.open();
-        open.tasks -= 1;
-        if open.tasks > 0 {
-            return;
-        }
-        self.0.0.waiting.notify_waiters();
-        if open.awaited {
-            self.0.0.blocked.notify_all();
-        }
-    }
 }

@@ -378,15 +378,25 @@ impl Hold {
         self.facts.lock().held_for(self.clock.now())
     }
 
-    /// How late it is looked at now; `None` if that was to be at once.
-    #[cfg(any(feature = "metrics", feature = "trace"))]
-    pub(crate) fn lag(&self, now: Moment) -> Option<Duration> {
-        let due = self.due();
-        (due != Moment::default()).then(|| now.since(due))
-    }
-
     pub(crate) fn due(&self) -> Moment {
         self.facts.lock().due
+    }
+
+    /// Its renewal is due and waits to leave; since when, if that is news.
+    pub(crate) fn queue_renewal(&self) -> Option<Moment> {
+        let mut facts = self.facts.lock();
+        let due = facts.due;
+        facts.renewal_waits.replace(due).is_none().then_some(due)
+    }
+
+    /// Its renewal leaves; since when that was due. `None` if there is nothing to
+    /// renew any more, or another verb is under way.
+    pub(crate) fn begin_renewal(&self) -> Option<Moment> {
+        let mut facts = self.facts.lock();
+        let due = facts.renewal_waits.take();
+        let may_leave = due.is_some() && !facts.has_ended() && !facts.verb_under_way;
+        facts.verb_under_way |= may_leave;
+        due.filter(|_| may_leave)
     }
 
     /// Is to be looked at then; false if it has ended.

@@ -105,6 +105,11 @@ impl Handle {
         Self(runtime::Handle::current())
     }
 
+    /// The home that polls this, if one does.
+    pub(crate) fn try_current() -> Option<Self> {
+        runtime::Handle::try_current().ok().map(Self)
+    }
+
     pub(crate) fn enter(&self) -> EnterGuard<'_> {
         self.0.enter()
     }

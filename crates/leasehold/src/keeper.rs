@@ -1,12 +1,21 @@
 //! The keeper: renews leases and places in time, and says so when it cannot.
 //!
-//! One task on home for each client. It sleeps until the next hold is due and
-//! renews all that are due in one request.
+//! One task on home for each client. It sleeps until the next hold is due, and
+//! renews what is due at once in as few requests as keep nobody else waiting.
 
+mod renewal_queue;
+#[cfg(test)]
+mod tests;
+
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::claim::{Mode, RENEW_FRACTION, Refresh, Renewal};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::yield_now;
+
+use self::renewal_queue::{PORTION, RenewalQueue};
+use crate::claim::{LeaseId, Mode, Place, RENEW_FRACTION, Refresh, Renewal};
 use crate::clock::Moment;
 use crate::connection::ConnectionState;
 use crate::core::Core;
@@ -16,49 +25,78 @@ use crate::hold::Hold;
 use crate::layers::guardrail::no_answer;
 use crate::mutant::{self, Mutant};
 
-/// The keeper's life: sleep, look, renew.
+/// How many requests may be under way before the next one waits for an answer,
+/// unless it must not wait.
+const UNDER_WAY: usize = 4;
+
+/// The right to have a request under way.
+type Slot = Option<OwnedSemaphorePermit>;
+
+/// The keeper's life: sleep, look, renew. Home is one thread: after each portion
+/// everyone else has a turn.
 pub(crate) async fn run(core: Arc<Core>) {
+    let (mut queue, slots) = (RenewalQueue::default(), Arc::new(Semaphore::new(UNDER_WAY)));
     while let Some(next) = core.schedule.sleep_until() {
         tokio::select! {
             biased;
-            () = core.clock.sleep_until(next) => {}
+            () = core.clock.sleep_until(next) => look(&core, &mut queue),
+            slot = may_leave(&core, queue.latest(), &slots) => leave(&core, &mut queue, slot),
             () = core.schedule.alarmed() => continue,
         }
-        look(&core);
+        yield_now().await;
     }
 }
 
-fn look(core: &Arc<Core>) {
+/// Resolves when the next portion may leave, or must.
+async fn may_leave(core: &Core, latest: Option<Moment>, slots: &Arc<Semaphore>) -> Slot {
+    let Some(latest) = latest else { return pending().await };
+    tokio::select! {
+        biased;
+        slot = Arc::clone(slots).acquire_owned() => slot.ok(),
+        () = core.clock.sleep_until(latest) => None,
+    }
+}
+
+/// Queues the renewals that are due, and tells what is over. The schedule looks
+/// after the deadlines of those that wait.
+fn look(core: &Arc<Core>, queue: &mut RenewalQueue) {
+    let now = core.clock.now();
+    for hold in core.schedule.due(now, PORTION) {
+        if let Some(loss) = over(&hold, now) {
+            core.lose(&hold, loss);
+            continue;
+        }
+        let due = hold.queue_renewal();
+        core.schedule.keep(&hold);
+        if let Some(due) = due {
+            queue.push(hold, due, now);
+        }
+    }
+}
+
+/// Sends the most urgent renewals.
+fn leave(core: &Arc<Core>, queue: &mut RenewalQueue, slot: Slot) {
     let now = core.clock.now();
     let (mut batch, mut asked) = (Vec::new(), Vec::new());
-    for hold in core.schedule.due(now) {
-        match over(&hold, now) {
-            Some(loss) => core.lose(&hold, loss),
-            None if !hold.try_turn() => core.schedule.keep(&hold),
-            None if hold.mode_before().is_some() => {
-                core.schedule.keep(&hold);
+    for hold in queue.portion() {
+        match hold.begin_renewal() {
+            None => core.schedule.keep(&hold),
+            Some(_) if hold.mode_before().is_some() => {
                 core.home.spawn(settle_and_renew(Arc::clone(core), hold));
             }
-            None => {
-                asked.push(prepare(core, &hold, now));
+            Some(due) => {
+                if hold.is_held() {
+                    let planned = due != Moment::default();
+                    core.observer.renewing(&hold, planned.then(|| now.since(due)));
+                }
+                asked.push(hold.refresh());
                 batch.push(hold);
             }
         }
     }
     if !batch.is_empty() {
-        core.home.spawn(renew(Arc::clone(core), batch, asked));
+        core.home.spawn(renew(Arc::clone(core), batch, asked, slot));
     }
-}
-
-/// All that one hold needs before its renewal leaves, while it is at hand: a
-/// hundred thousand of them fit no cache, and one round is cheaper than three.
-fn prepare(core: &Core, hold: &Arc<Hold>, now: Moment) -> Refresh {
-    if hold.is_held() {
-        core.observer.renewing(hold, now);
-    }
-    // While the request is under way the deadline still counts.
-    core.schedule.keep(hold);
-    hold.refresh()
 }
 
 fn over(hold: &Hold, now: Moment) -> Option<Loss> {
@@ -68,7 +106,7 @@ fn over(hold: &Hold, now: Moment) -> Option<Loss> {
     Some(if now >= hold.must_end_at() { Loss::MaxHold } else { Loss::Expired })
 }
 
-async fn renew(core: Arc<Core>, batch: Vec<Arc<Hold>>, asked: Vec<Refresh>) {
+async fn renew(core: Arc<Core>, batch: Vec<Arc<Hold>>, asked: Vec<Refresh>, slot: Slot) {
     let mut answers = core.engine.renew(asked).await.into_iter();
     for hold in batch {
         let answer = answers.next().unwrap_or_else(no_answer);
@@ -76,6 +114,7 @@ async fn renew(core: Arc<Core>, batch: Vec<Arc<Hold>>, asked: Vec<Refresh>) {
         hold.end_turn();
         core.schedule.keep_from(&hold, rest);
     }
+    drop(slot);
 }
 
 /// Settles a conversion whose outcome is unknown, and then renews: an engine may
@@ -84,7 +123,7 @@ async fn settle_and_renew(core: Arc<Core>, hold: Arc<Hold>) {
     let answer = convert(&core, &hold, hold.mode()).await.unwrap_or_else(Renewal::Unknown);
     if let Renewal::Held { .. } = answer {
         let asked = vec![hold.refresh()];
-        return renew(core, vec![hold], asked).await;
+        return renew(core, vec![hold], asked, None).await;
     }
     let rest = settle(&core, &hold, answer);
     hold.end_turn();
@@ -149,44 +188,69 @@ fn drift(core: &Core, hold: &Hold, confirmed: Duration) -> Duration {
 
 /// Takes in what the engine tells without being asked.
 pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
-    while let Some(event) = events.next().await {
+    while let Some(event) = next_event(&core, &mut events).await {
         if let Some(state) = ConnectionState::of(&event) {
-            core.note(state);
+            core.note(state, &event);
         }
         match event {
-            Event::TicketLost(id, loss) => {
-                let kept = core.schedule.all();
-                let found = kept.iter().find(|hold| hold.id == id);
-                // Its grant may still be on its way.
-                if found.is_none_or(|hold| !hold.is_held()) {
-                    core.losses.note(id, core.clock.now());
-                }
-                found.iter().for_each(|hold| core.lose(hold, loss.clone()));
+            Event::TicketLost(id, loss) => ticket_lost(&core, id, loss),
+            Event::RevocationAsked(id) => {
+                core.schedule.find(id).iter().for_each(|hold| hold.want());
             }
-            Event::Suspended => core.schedule.all().iter().for_each(|hold| core.jeopardize(hold)),
+            Event::Kept(id, place) => kept(&core, id, place),
+            Event::Suspended => for_all(&core, |hold| core.jeopardize(hold)).await,
             Event::Disconnected => {
                 core.losses.note_all(core.clock.now());
-                core.schedule.all().iter().for_each(|hold| core.lose(hold, Loss::Disconnected));
+                for_all(&core, |hold| core.lose(hold, Loss::Disconnected)).await;
             }
             // Much may have happened in the gap: ask at once.
-            Event::Reconnected => {
-                core.schedule.all().iter().for_each(|hold| core.schedule.keep_now(hold));
-            }
-            Event::RevocationAsked(id) => {
-                let kept = core.schedule.all();
-                kept.iter().filter(|hold| hold.id == id).for_each(|hold| hold.want());
-            }
-            Event::Kept(id, place) => {
-                // Its grant may still be on its way.
-                core.losses.note_cut(id, place, core.clock.now());
-                for hold in core.schedule.all().iter().filter(|hold| hold.id == id) {
-                    core.shorten(hold, place);
-                    if hold.is_held() {
-                        core.losses.forget_cut(id);
-                    }
-                }
-            }
+            Event::Reconnected => for_all(&core, |hold| core.schedule.keep_now(hold)).await,
             Event::Connected => {}
         }
+    }
+    core.no_more_news();
+}
+
+/// Forgets, while there is no news, losses that nobody can have missed.
+async fn next_event(core: &Core, events: &mut Events) -> Option<Event> {
+    loop {
+        tokio::select! {
+            biased;
+            event = events.next() => return event,
+            () = core.clock.sleep_until(core.losses.next_forgotten()) => {
+                core.losses.forget_some(core.clock.now());
+            }
+        }
+        yield_now().await;
+    }
+}
+
+fn ticket_lost(core: &Arc<Core>, id: LeaseId, loss: Loss) {
+    let mut found = core.schedule.find(id);
+    if found.as_ref().is_none_or(|hold| !hold.is_held()) {
+        // Its grant may still be on its way, or arrive in this very moment.
+        core.losses.note(id, core.clock.now());
+        found = core.schedule.find(id);
+    }
+    if let Some(hold) = found {
+        core.lose(&hold, loss);
+    }
+}
+
+fn kept(core: &Core, id: LeaseId, place: Place) {
+    // Its grant may still be on its way.
+    core.losses.note_cut(id, place, core.clock.now());
+    let Some(hold) = core.schedule.find(id) else { return };
+    core.shorten(&hold, place);
+    if hold.is_held() {
+        core.losses.forget_cut(id);
+    }
+}
+
+/// Does it to every hold, some at a time: home is one thread.
+async fn for_all(core: &Core, work: impl Fn(&Arc<Hold>) + Send) {
+    for some in core.schedule.all().chunks(PORTION) {
+        some.iter().for_each(&work);
+        yield_now().await;
     }
 }

@@ -33,6 +33,7 @@ mod open;
 mod owners;
 mod recipes;
 mod schedule;
+mod shrink;
 #[cfg(leasehold_sim)]
 pub mod sim;
 pub mod sql;

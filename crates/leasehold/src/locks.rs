@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinError;
+use tokio::task::{JoinError, yield_now};
 
 use crate::acquire::{self, LockRequest, Sought};
-use crate::claim::Owner;
+use crate::claim::{Owner, rounded};
 use crate::client::Client;
 #[cfg(feature = "once")]
 use crate::clock::Moment;
@@ -27,11 +27,18 @@ use crate::fence::Sequencer;
 use crate::guard::Guard;
 use crate::name::{Name, Namespace};
 
+/// How many leases are given back in one go.
+const SOME: usize = 1000;
+
 /// The handle on an engine; cheap to clone, makes everything else.
 ///
 /// When the last handle and the last guard have gone, releases that are still
-/// on their way are waited for (at most a second, normally one round trip), so
-/// that a guard dropped as `main` ends does not block the next run.
+/// on their way are waited for (normally one round trip), so that a guard dropped
+/// as `main` ends does not block the next run. That wait is bounded: a second, and
+/// one more for the engine to let go. What an engine cannot take back in that time,
+/// such as a hundred thousand guards dropped at once, is left to end with its ttl,
+/// and an event says how many leases that are (`left to expire`, with the feature
+/// `trace`). [`Locks::shutdown`] waits for as long as you like, and tells you.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -370,8 +377,9 @@ impl Locks {
     /// Gives everything back and lets go of the engine: the polite end.
     ///
     /// Stops renewing, releases what is still held and waits for it, `limit`
-    /// at most. What could not be released ends with its ttl; connections are
-    /// closed in any case.
+    /// at most. What could not be released ends with its ttl, and the error says
+    /// how many leases that are and when the last of them has ended; connections
+    /// are closed in any case.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -506,23 +514,39 @@ impl Locks {
 
 async fn shut_down(core: &Arc<Core>, limit: Duration) -> Result<()> {
     core.close();
-    core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
     let until = core.clock.now().after(limit);
     tokio::select! {
         biased;
         closed = close(core) => closed,
         () = core.clock.sleep_until(until) => {
+            core.schedule.all().into_iter().for_each(|hold| core.end_apart(hold));
             // Whoever has no more time to wait wants its connections back, too.
             core.home.spawn(core.close_engine());
-            let text = "not all leases could be released in time; the rest end with their ttl";
-            Err(Error::new(ErrorKind::TimedOut, text))
+            Err(Error::new(ErrorKind::TimedOut, unfinished(core.left_behind())))
         }
     }
 }
 
-/// Closes the engine once nothing is on its way. To close takes its time, and
-/// goes on if nobody waits for it.
-async fn close(core: &Core) -> Result<()> {
+/// What was still on its way when the time was up.
+fn unfinished(left: Option<(usize, Duration)>) -> String {
+    match left {
+        Some((leases, within)) => format!(
+            "{leases} leases could not be given back in time; they end by themselves, the last \
+             within {:?}",
+            rounded(within)
+        ),
+        None => "not all that was under way came to its end in time; no lease is left".into(),
+    }
+}
+
+/// Gives everything back, and closes the engine once nothing is on its way. To
+/// close takes its time, and goes on if nobody waits for it.
+async fn close(core: &Arc<Core>) -> Result<()> {
+    for some in core.schedule.all().chunks(SOME) {
+        some.iter().for_each(|hold| core.end_apart(Arc::clone(hold)));
+        // Home is one thread, and the engine works there, too.
+        yield_now().await;
+    }
     core.tasks.done().await;
     let died = |died: JoinError| Err(Error::new(ErrorKind::Unexpected, died.to_string()));
     core.home.spawn(core.close_engine()).await.unwrap_or_else(died)

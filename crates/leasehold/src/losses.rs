@@ -4,16 +4,21 @@
 //! a lease that was taken away at once is told lost, and then granted; one that
 //! is kept for less is granted for more.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::claim::{LeaseId, Place};
 use crate::clock::Moment;
+use crate::name::Same;
+use crate::shrink::shrink;
 
 /// Longer than any answer is on its way.
 const REMEMBERED: Duration = Duration::from_secs(300);
+/// How many are forgotten in one go.
+const SOME: usize = 1000;
 
 /// What was lost that nobody here held, and when that was heard.
 #[derive(Debug, Default)]
@@ -25,33 +30,76 @@ pub(crate) struct Losses {
 
 #[derive(Debug, Default)]
 struct Heard {
-    tickets: HashMap<LeaseId, Moment>,
+    tickets: Remembered<()>,
     /// What less is kept of than was said.
-    cuts: HashMap<LeaseId, (Place, Moment)>,
+    cuts: Remembered<Place>,
     /// When all that this client had was lost.
     all: Moment,
+}
+
+/// What was heard of tickets lately.
+#[derive(Debug)]
+struct Remembered<T> {
+    heard: HashMap<LeaseId, (T, Moment), BuildHasherDefault<Same>>,
+    /// The oldest first: what is forgotten costs no search.
+    order: BTreeSet<(Moment, LeaseId)>,
+}
+
+impl<T> Default for Remembered<T> {
+    fn default() -> Self {
+        Self { heard: HashMap::default(), order: BTreeSet::new() }
+    }
+}
+
+impl<T> Remembered<T> {
+    fn note(&mut self, id: LeaseId, what: T, now: Moment) {
+        self.forget_old(now, 2);
+        if let Some((_, before)) = self.heard.insert(id, (what, now)) {
+            self.order.remove(&(before, id));
+        }
+        self.order.insert((now, id));
+    }
+
+    fn forget(&mut self, id: LeaseId) {
+        if let Some((_, at)) = self.heard.remove(&id) {
+            self.order.remove(&(at, id));
+        }
+        shrink(&mut self.heard);
+    }
+
+    /// Forgets some of what is old.
+    fn forget_old(&mut self, now: Moment, most: usize) {
+        for _ in 0..most {
+            let Some((at, id)) = self.order.first().copied() else { return };
+            if now.since(at) < REMEMBERED {
+                return;
+            }
+            self.forget(id);
+        }
+    }
+
+    /// When the oldest is to be forgotten.
+    fn next(&self) -> Moment {
+        self.order.first().map_or(Moment::NEVER, |(at, _)| at.after(REMEMBERED))
+    }
 }
 
 impl Losses {
     /// This ticket was lost.
     pub(crate) fn note(&self, id: LeaseId, now: Moment) {
-        let mut heard = self.heard();
-        heard.tickets.retain(|_, at| now.since(*at) < REMEMBERED);
-        heard.tickets.insert(id, now);
+        self.heard().tickets.note(id, (), now);
         self.any.store(true, Ordering::Release);
     }
 
     /// No more than this is kept of a ticket.
     pub(crate) fn note_cut(&self, id: LeaseId, place: Place, now: Moment) {
-        let mut heard = self.heard();
-        heard.cuts.retain(|_, (_, at)| now.since(*at) < REMEMBERED);
-        heard.cuts.insert(id, (place, now));
+        self.heard().cuts.note(id, place, now);
         self.any.store(true, Ordering::Release);
     }
 
     /// Whoever holds it knows.
     pub(crate) fn forget_cut(&self, id: LeaseId) {
-        self.heard().cuts.remove(&id);
+        self.heard().cuts.forget(id);
     }
 
     /// What is kept of a ticket, if that was told to be less.
@@ -59,7 +107,23 @@ impl Losses {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
-        self.heard().cuts.get(&id).map(|(place, _)| *place)
+        self.heard().cuts.heard.get(&id).map(|(place, _)| *place)
+    }
+
+    /// When there is something to forget.
+    pub(crate) fn next_forgotten(&self) -> Moment {
+        if !self.any.load(Ordering::Acquire) {
+            return Moment::NEVER;
+        }
+        let heard = self.heard();
+        heard.tickets.next().min(heard.cuts.next())
+    }
+
+    /// Forgets some of what is old.
+    pub(crate) fn forget_some(&self, now: Moment) {
+        let mut heard = self.heard();
+        heard.tickets.forget_old(now, SOME);
+        heard.cuts.forget_old(now, SOME);
     }
 
     /// All tickets of this client were lost.
@@ -74,7 +138,8 @@ impl Losses {
             return false;
         }
         let heard = self.heard();
-        sent_at <= heard.all || heard.tickets.get(&id).is_some_and(|at| sent_at <= *at)
+        let told = heard.tickets.heard.get(&id);
+        sent_at <= heard.all || told.is_some_and(|(_, at)| sent_at <= *at)
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
@@ -108,5 +173,26 @@ mod tests {
         losses.note(id, then);
         losses.note(LeaseId::random(), then.after(REMEMBERED));
         assert!(!losses.concern(id, then));
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_nothing_even_if_nothing_is_lost_any_more() {
+        let losses = Losses::default();
+        let then = Moment::default().after(1000 * SECOND);
+        let place = Place::new(SECOND, then);
+        for _ in 0..10_000 {
+            losses.note(LeaseId::random(), then);
+            losses.note_cut(LeaseId::random(), place, then);
+        }
+        let twice = LeaseId::random();
+        [then, then.after(SECOND)].into_iter().for_each(|at| losses.note(twice, at));
+        let now = then.after(REMEMBERED);
+        while losses.next_forgotten() <= now {
+            losses.forget_some(now);
+        }
+        assert!(losses.concern(twice, then.after(SECOND)), "heard of later");
+        let heard = losses.heard();
+        assert_eq!((heard.tickets.order.len(), heard.cuts.order.len()), (1, 0));
+        assert!(heard.tickets.heard.capacity() + heard.cuts.heard.capacity() < 5_000);
     }
 }

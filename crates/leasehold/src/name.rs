@@ -79,7 +79,7 @@ fn hash_of(namespace: &Namespace, text: &str) -> u64 {
 /// A table by name.
 pub(crate) type NameMap<T> = HashMap<Name, T, BuildHasherDefault<Same>>;
 
-/// A hasher for what has a good hash already, as a name has.
+/// A hasher for what has a good hash already, as a name has, or is one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Same(u64);
 
@@ -90,6 +90,12 @@ impl Hasher for Same {
 
     fn write_u64(&mut self, hash: u64) {
         self.0 = hash;
+    }
+
+    /// A lease id: random as a whole.
+    fn write_u128(&mut self, id: u128) {
+        let [low, high] = [id, id >> 64].map(|half| (half & u128::from(u64::MAX)) as u64);
+        self.0 = low ^ high;
     }
 
     fn write(&mut self, bytes: &[u8]) {

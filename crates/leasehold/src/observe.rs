@@ -17,6 +17,8 @@ use meters::Meters;
 #[cfg(feature = "trace")]
 use tracer::Tracer;
 
+use std::time::Duration;
+
 use crate::claim::Mode;
 use crate::clock::Moment;
 use crate::connection::ConnectionState;
@@ -85,8 +87,8 @@ sights! {
     timed_out(asked: &Asked, name: &Name, mode: Mode, now: Moment);
     /// A held lease was given back.
     released(hold: &Hold);
-    /// A renewal leaves, perhaps later than planned.
-    renewing(hold: &Hold, now: Moment);
+    /// A renewal leaves, so much later than planned, if it was planned.
+    renewing(hold: &Hold, lag: Option<Duration>);
     /// A renewal was confirmed.
     renewed(hold: &Hold);
     /// A renewal was not answered.
@@ -97,6 +99,9 @@ sights! {
     lost(hold: &Hold, loss: &Loss);
     /// A held lease was `from` before and has another mode now.
     converted(hold: &Hold, from: Mode);
+    /// The client ends before so many leases were given back: they end by
+    /// themselves, the last of them within this time.
+    left_behind(leases: usize, within: Duration);
     /// The connection to the engine has changed.
     connection(state: ConnectionState);
     /// A number of ids is below one that was handed out before: it was jumped.

@@ -1,6 +1,7 @@
 //! The schedule: which hold is due for a look, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use tokio::sync::Notify;
 use crate::claim::{LeaseId, RENEW_FRACTION};
 use crate::clock::Moment;
 use crate::hold::{Hold, Timing};
+use crate::name::Same;
+use crate::shrink::shrink;
 
 /// Renewals fall on this many points of a renewal interval, or up to twice as
 /// many, so that many holds share a request.
@@ -24,14 +27,22 @@ pub(crate) struct Schedule {
 
 #[derive(Debug)]
 struct Plan {
-    holds: BTreeMap<(Moment, LeaseId), Arc<Hold>>,
+    /// By the moment at which each is due, which it knows itself, too.
+    calendar: BTreeMap<(Moment, LeaseId), Arc<Hold>>,
+    /// All that are kept, those that are due at no moment as well.
+    kept: HashMap<LeaseId, Arc<Hold>, BuildHasherDefault<Same>>,
     asleep_until: Moment,
     closed: bool,
 }
 
 impl Schedule {
     pub(crate) fn new() -> Self {
-        let plan = Plan { holds: BTreeMap::new(), asleep_until: Moment::NEVER, closed: false };
+        let plan = Plan {
+            calendar: BTreeMap::new(),
+            kept: HashMap::default(),
+            asleep_until: Moment::NEVER,
+            closed: false,
+        };
         Self { plan: Mutex::new(plan), alarm: Notify::new(), phase: fastrand::u64(..1 << 40) }
     }
 
@@ -42,36 +53,56 @@ impl Schedule {
 
     /// Like [`Schedule::keep`], but lets a failed renewal rest until `earliest`.
     pub(crate) fn keep_from(&self, hold: &Arc<Hold>, earliest: Moment) {
-        let Timing { renew_at, ends_at, ttl } = hold.timing();
-        self.put(hold, self.on_point(renew_at, ttl / RENEW_FRACTION).max(earliest).min(ends_at));
+        self.put(hold, || {
+            let Timing { renew_at, ends_at, ttl } = hold.timing();
+            self.on_point(renew_at, ttl / RENEW_FRACTION).max(earliest).min(ends_at)
+        });
     }
 
     /// Looks at `hold` at once: a lease that was handed over has little time
     /// left.
     pub(crate) fn keep_now(&self, hold: &Arc<Hold>) {
-        self.put(hold, Moment::default());
+        self.put(hold, Moment::default);
     }
 
-    fn put(&self, hold: &Arc<Hold>, due: Moment) {
+    /// When it is due is asked in here: of two who put the same hold, the later
+    /// one has seen more.
+    fn put(&self, hold: &Arc<Hold>, due: impl FnOnce() -> Moment) {
         let mut plan = self.plan();
-        plan.remove(hold);
-        // Whoever ended the hold has taken it out for good.
-        if due == Moment::NEVER || !hold.set_due(due) {
+        let (due, noted) = (due(), plan.calendar.remove(&(hold.due(), hold.id)));
+        // Whoever ends the hold takes it out for good.
+        if !hold.set_due(due) {
             return;
         }
-        plan.holds.insert((due, hold.id), Arc::clone(hold));
+        let hold = noted.unwrap_or_else(|| {
+            plan.kept.insert(hold.id, Arc::clone(hold));
+            Arc::clone(hold)
+        });
+        if due == Moment::NEVER {
+            return;
+        }
+        plan.calendar.insert((due, hold.id), hold);
         if due < plan.asleep_until {
             self.alarm.notify_one();
         }
     }
 
+    /// Whoever has ended a hold takes it out.
     pub(crate) fn forget(&self, hold: &Arc<Hold>) {
-        self.plan().remove(hold);
+        let mut plan = self.plan();
+        plan.calendar.remove(&(hold.due(), hold.id));
+        plan.kept.remove(&hold.id);
+        shrink(&mut plan.kept);
+    }
+
+    /// The hold with this ticket, if it is kept.
+    pub(crate) fn find(&self, id: LeaseId) -> Option<Arc<Hold>> {
+        self.plan().kept.get(&id).cloned()
     }
 
     /// Everything that is kept now.
     pub(crate) fn all(&self) -> Vec<Arc<Hold>> {
-        self.plan().holds.values().cloned().collect()
+        self.plan().kept.values().cloned().collect()
     }
 
     pub(crate) fn close(&self) {
@@ -100,32 +131,22 @@ impl Schedule {
     /// the alarm each time, and one look in vain is cheaper.
     pub(crate) fn sleep_until(&self) -> Option<Moment> {
         let mut plan = self.plan();
-        let first = plan.holds.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
+        let first = plan.calendar.first_key_value().map_or(Moment::NEVER, |((due, _), _)| *due);
         plan.asleep_until = first.min(plan.asleep_until);
         (!plan.closed).then_some(plan.asleep_until)
     }
 
-    /// What is due by now. It stays where it is until it is kept for later or
-    /// forgotten: whoever asks for all meanwhile must find it.
-    pub(crate) fn due(&self, now: Moment) -> Vec<Arc<Hold>> {
+    /// Some of what is due by now. It stays where it is until it is kept for later
+    /// or forgotten.
+    pub(crate) fn due(&self, now: Moment, most: usize) -> Vec<Arc<Hold>> {
         let mut plan = self.plan();
         plan.asleep_until = Moment::NEVER;
-        plan.holds
-            .iter()
-            .take_while(|((due, _), _)| *due <= now)
-            .map(|(_, it)| it)
-            .cloned()
-            .collect()
+        let due = plan.calendar.iter().take_while(|((due, _), _)| *due <= now);
+        due.take(most).map(|(_, hold)| Arc::clone(hold)).collect()
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Plan {
-    fn remove(&mut self, hold: &Hold) {
-        self.holds.remove(&(hold.due(), hold.id));
     }
 }
 
@@ -135,7 +156,7 @@ mod tests {
     use std::task::{Context, Waker};
 
     use super::*;
-    use crate::claim::{Grant, Mode, Ticket};
+    use crate::claim::{Grant, Mode, Place, Ticket};
     use crate::clock::Clock;
     use crate::hold::Terms;
     use crate::name::{Name, Namespace};
@@ -146,14 +167,23 @@ mod tests {
 
     /// Asked for, and granted.
     fn held_for(ttl: Duration, granted: Duration) -> Arc<Hold> {
+        let hold = asked_for(ttl);
+        assert!(hold.granted(&Grant::new(1, granted, Clock::System.now()), Duration::ZERO));
+        hold
+    }
+
+    /// Asked for, and waiting in line.
+    fn waiting() -> Arc<Hold> {
+        let (hold, ttl) = (asked_for(Duration::from_secs(30)), Duration::from_secs(30));
+        hold.placed(Place::new(ttl, Clock::System.now()), Duration::ZERO);
+        hold
+    }
+
+    fn asked_for(ttl: Duration) -> Arc<Hold> {
         let no = Duration::ZERO;
         let terms = Terms { ttl, lock_delay: no, renewed: true, max_hold: None, hold_at_least: no };
         let name = Name::new(&Namespace::default(), "n").unwrap();
-        let clock = Clock::System;
-        let grant = Grant::new(1, granted, clock.now());
-        let hold = Hold::new(Ticket::new(name, Mode::Exclusive), None, terms, clock);
-        assert!(hold.granted(&grant, no));
-        Arc::new(hold)
+        Arc::new(Hold::new(Ticket::new(name, Mode::Exclusive), None, terms, Clock::System))
     }
 
     fn alarmed(schedule: &Schedule) -> bool {
@@ -173,9 +203,40 @@ mod tests {
         assert_eq!(schedule.sleep_until(), planned);
         schedule.keep(&held());
         assert!(!alarmed(&schedule), "it wakes before that one is due");
-        assert!(schedule.due(Moment::default()).is_empty());
+        assert!(schedule.due(Moment::default(), 1).is_empty());
         schedule.keep_now(&held());
         assert!(alarmed(&schedule), "after a look it plans anew");
+    }
+
+    #[test]
+    fn a_hold_is_found_by_its_ticket_until_it_is_forgotten() {
+        let schedule = Schedule::new();
+        let holds: Vec<_> = (0..5000).map(|_| held()).collect();
+        holds.iter().for_each(|hold| schedule.keep(hold));
+        let found =
+            |hold: &Arc<Hold>| schedule.find(hold.id).is_some_and(|it| Arc::ptr_eq(&it, hold));
+        assert!(holds.iter().all(found));
+        holds.iter().skip(1).for_each(|hold| schedule.forget(hold));
+        assert!(found(&holds[0]) && !found(&holds[1]));
+        assert_eq!((schedule.all().len(), schedule.plan().calendar.len()), (1, 1));
+        assert!(schedule.plan().kept.capacity() < 5000, "room for many was given back");
+    }
+
+    /// A waiter whose place is being renewed is due at no moment.
+    #[test]
+    fn what_is_due_at_no_moment_is_found_too_and_what_has_ended_is_not_kept() {
+        let (schedule, waiter) = (Schedule::new(), waiting());
+        assert!(waiter.try_turn());
+        schedule.keep(&waiter);
+        assert_eq!(schedule.sleep_until(), Some(Moment::NEVER));
+        assert!(schedule.find(waiter.id).is_some());
+        waiter.end_turn();
+        schedule.keep(&waiter);
+        assert_ne!(schedule.sleep_until(), Some(Moment::NEVER));
+        waiter.give_back();
+        schedule.forget(&waiter);
+        schedule.keep(&waiter);
+        assert!(schedule.find(waiter.id).is_none() && schedule.all().is_empty());
     }
 
     /// A store that counts by sessions confirms what is left of one.

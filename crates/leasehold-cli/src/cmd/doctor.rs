@@ -1,10 +1,12 @@
 //! `doctor`: what the engine promises, what is wrong, how it does.
 
 mod checkup;
+mod crowds;
 mod promises;
 
 use std::fmt::Write;
 
+use leasehold::engine::profile::Lists;
 use leasehold::engine::{Finding, Severity};
 use leasehold::{Locks, Profile};
 use serde::Serialize;
@@ -21,6 +23,7 @@ use crate::text::{message, place};
 pub(crate) async fn doctor(global: &Global) -> Result<u8, Failure> {
     let locks = engine::open(global).await?;
     let mut findings = engine::answer(async { Ok(locks.examine().await?) }).await?;
+    findings.extend(crowds_of(&locks).await);
     let checkup = checked(&locks, &mut findings).await;
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let report = Report::new(locks.profile(), &findings, checkup);
@@ -30,6 +33,17 @@ pub(crate) async fn doctor(global: &Global) -> Result<u8, Failure> {
         output::print(&report.page())?
     }
     Ok(report.code())
+}
+
+/// The names that many wait for; and it is a finding, too, that nobody can tell.
+async fn crowds_of(locks: &Locks) -> Vec<Finding> {
+    if locks.profile().listing == Lists::ByName {
+        return Vec::new();
+    }
+    engine::answer(crowds::crowds(locks)).await.unwrap_or_else(|failure| {
+        let what = format!("the names cannot be listed: {}", failure.message());
+        vec![Finding::new(Severity::Warning, what, "ls fails as well; see what it says")]
+    })
 }
 
 /// The self-test; what it finds is added, and so is that it cannot be done.

@@ -92,6 +92,63 @@ async fn a_holder_whose_lease_is_revoked_is_told() -> Checked {
     is_guarded(&guard, &next)
 }
 
+/// How many hold what goes with one lease.
+const MANY: usize = 1500;
+
+/// What a server has counted, over all its labels.
+fn counted(addr: SocketAddr, metric: &str) -> Checked<u64> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_read_timeout(Some(BOUND))?;
+    write!(stream, "GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply)?;
+    let lines = reply.lines().filter(|line| line.starts_with(metric));
+    let counts = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    Ok(counts.sum::<f64>() as u64)
+}
+
+/// The transactions that a server was asked for.
+fn transactions(addr: SocketAddr) -> Checked<u64> {
+    let of = |kind| format!("grpc_server_started_total{{grpc_method=\"{kind}\"");
+    counted(addr, &of("Txn"))
+}
+
+/// E10: the server is asked for little by those who have lost theirs, and goes on to
+/// serve everybody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_that_go_with_one_lease_ask_for_little() -> Checked {
+    let server = Server::etcd()?;
+    let addr = server.addr();
+    let locks = leasehold::open(format!("{}?retry=none", server.url())).await?;
+    let mut taking = tokio::task::JoinSet::new();
+    for at in 0..MANY {
+        let mutex = locks.mutex(format!("n/{at}")).ttl(LONG);
+        taking.spawn(mutex.lock().into_future());
+    }
+    let mut guards = Vec::new();
+    while let Some(guard) = taking.join_next().await {
+        guards.push(guard??);
+    }
+    let watched = || async {
+        Ok(counted(addr, "etcd_debugging_mvcc_watcher_total")? >= u64::try_from(MANY)?)
+    };
+    until("all are watched", watched).await?;
+    let before = transactions(addr)?;
+    for lease in server.tell(&["lease", "list"])?.lines().skip(1) {
+        server.tell(&["lease", "revoke", lease])?;
+    }
+    for guard in &guards {
+        is_lost(guard).await?;
+    }
+    locks.mutex("next").ttl(LONG).lock().await?.release().await?;
+    drop(guards);
+    locks.mutex("next").ttl(LONG).lock().await?.release().await?;
+    locks.shutdown(BOUND).await?;
+    let asked = transactions(addr)? - before;
+    assert!(asked < 50, "{asked} transactions for what has gone by itself");
+    Ok(())
+}
+
 /// E4: the connection stands, and nothing comes through. The guard counts for
 /// itself, and says so before anybody else can get in.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -24,13 +24,17 @@
 //! | E7 | names that begin alike | `etcd_keys` |
 //! | E8 | the database is full; tokens are forgotten | `etcd_refusals` |
 //! | E9 | two claims share a lease | `etcd_keys` |
+//! | E10 | a lease is revoked, and hundreds of entries go with it | `etcd_leases` |
 //!
 //! Both: nodes and keys removed or written over by hand (`by_hand`, `words`), holders
-//! that are cut off with a lock delay (`delays`), the whole ensemble stopped (`outage`).
+//! that are cut off with a lock delay (`delays`), the whole ensemble stopped (`outage`),
+//! the servers killed under many who hold and wait (`restarts`), stores of another
+//! release (`layouts`), values bound to leases of other clients (`bonds`).
 
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
 
+mod bonds;
 mod by_hand;
 mod delays;
 mod etcd_keys;
@@ -38,10 +42,12 @@ mod etcd_leaders;
 mod etcd_leases;
 mod etcd_refusals;
 mod ghosts;
+mod layouts;
 mod limits;
 mod lines;
 mod outage;
 mod replies;
+mod restarts;
 mod sessions;
 mod store;
 mod waits;

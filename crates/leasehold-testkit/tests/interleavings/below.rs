@@ -30,6 +30,8 @@ pub(crate) mod name {
     pub(crate) use leasehold::Name;
 
     pub(crate) type NameMap<T> = std::collections::HashMap<Name, T>;
+    /// The library's hasher of good hashes; any will do.
+    pub(crate) type Same = std::hash::DefaultHasher;
 }
 
 /// Home: a task of shuttle for every task, and someone who waits for them.

@@ -31,6 +31,10 @@ mod mutant {
     include!(concat!(env!("OUT_DIR"), "/mutant.rs"));
 }
 
+mod shrink {
+    include!(concat!(env!("OUT_DIR"), "/shrink.rs"));
+}
+
 mod schedule {
     include!(concat!(env!("OUT_DIR"), "/schedule.rs"));
 }
@@ -246,7 +250,7 @@ async fn keep(schedule: Arc<Schedule>, looks: Arc<AtomicUsize>) {
             schedule.alarmed().await;
             continue;
         }
-        let due = schedule.due(next);
+        let due = schedule.due(next, usize::MAX);
         due.iter().for_each(|hold| schedule.forget(hold));
         looks.fetch_add(due.len(), Ordering::SeqCst);
     }

@@ -7,7 +7,7 @@
 //! | R2 | the server refuses: memory, disk, replicas, a long script, loading | `refusals` |
 //! | R3 | everything is flushed; an operator deletes a key | `loss` |
 //! | R4 | scripts are forgotten | `storm` |
-//! | R5 | a restart forgets | `loss`, `storm` |
+//! | R5 | a restart forgets | `loss`, `storm`, `restarts` |
 //! | R6 | a successor never heard of a lease | `failover` |
 //! | R7 | all clients go on after a failover | `failover` |
 //! | R8 | the primary becomes a replica | `refusals` |
@@ -27,6 +27,9 @@
 //! | R22 | much is written under one lease | `bonds` |
 //! | R23 | many namespaces, many watchers | `channels` |
 //! | R24 | one primary of a cluster stands still | `parts` |
+//! | R25 | very much is due at once | `lanes` |
+//! | R26 | very much is listed | `lists` |
+//! | R27 | another release stores in another way | `releases` |
 
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
@@ -36,13 +39,17 @@ mod bonds;
 mod channels;
 mod crowd;
 mod failover;
+mod lanes;
 mod late;
+mod lists;
 mod loss;
 mod names;
 mod parts;
 mod poison;
 mod pushes;
 mod refusals;
+mod releases;
+mod restarts;
 mod slots;
 mod spans;
 mod storm;

@@ -17,6 +17,9 @@
 //! 4. Renewing never shortens: a client may have been told the longer time.
 
 mod hand;
+mod queue;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod rows;
 mod seat;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql", test))]
 mod sessions;
@@ -30,6 +33,10 @@ mod words;
 use self::hand::Hand;
 use crate::clock::Moment;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(crate) use self::rows::SeatChanges;
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+pub(crate) use self::rows::SeatRow;
 pub(crate) use self::whole::State;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub(crate) use self::words::SessionId;

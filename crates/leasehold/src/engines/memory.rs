@@ -1,19 +1,29 @@
 //! The memory engine: the pure core under a mutex; the executable
 //! specification of what every other engine does.
 
+mod name_prefix;
 mod record_store;
-
 mod records;
+mod sorted_table;
+mod sweeper;
+#[cfg(test)]
+mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashMap};
 use std::future::ready;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[cfg(leasehold_sim)]
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 
+use self::name_prefix::NamePrefix;
 use self::record_store::MemoryRecords;
+use self::sorted_table::{SOME, SortedTable};
+use self::sweeper::Sweeper;
 use crate::claim::{
     Busy, Claim, Ending, LeaseId, Mode, Predecessor, Refresh, Released, Renewal, Store, Ticket,
     Verdict, Wake, Wants,
@@ -26,7 +36,8 @@ use crate::engine::{
     RecordStore, Selector,
 };
 use crate::error::Result;
-use crate::name::{Name, NameMap};
+use crate::name::Name;
+use crate::shrink::shrink;
 
 /// Locks among the tasks and threads of one process.
 #[derive(Debug)]
@@ -39,9 +50,14 @@ pub(crate) struct Memory {
 
 #[derive(Debug)]
 struct MemoryState {
-    names: NameMap<NameState>,
-    /// The names that may be forgotten one day, each at most once.
-    idle: VecDeque<(Moment, Name)>,
+    names: SortedTable<NameState>,
+    /// The names that may be forgotten one day, the next one first; each is here
+    /// once at the most.
+    lingering: BinaryHeap<Reverse<(Moment, Name)>>,
+    sweeper: Sweeper,
+    /// For the sweeper.
+    me: Weak<Mutex<Self>>,
+    clock: Clock,
     waiters: HashMap<LeaseId, MemoryWaiter>,
     records: MemoryRecords,
     /// The last fence and the last version: one counter for both.
@@ -51,8 +67,8 @@ struct MemoryState {
 #[derive(Debug, Default)]
 struct NameState {
     state: State,
-    /// Whether it is in `idle`.
-    listed: bool,
+    /// Whether it is among those that linger.
+    lingers: bool,
 }
 
 /// Where a waiter is told of its grant.
@@ -77,15 +93,19 @@ impl Memory {
         profile.keep_closed = true;
         profile.convert = true;
         profile.revocation = true;
-        let state = MemoryState {
-            names: NameMap::default(),
-            idle: VecDeque::new(),
+        let state = |me: &Weak<_>| MemoryState {
+            names: SortedTable::default(),
+            lingering: BinaryHeap::new(),
+            sweeper: Sweeper::default(),
+            me: Weak::clone(me),
+            clock: clock.clone(),
             waiters: HashMap::new(),
             records: MemoryRecords::default(),
             // Fences of an earlier run may be stored in some resource.
             fence: wall_micros(),
         };
-        Self { state: Arc::new(Mutex::new(state)), clock, bus: Bus::new(), profile }
+        let state = Arc::new_cyclic(|me| Mutex::new(state(me)));
+        Self { state, clock, bus: Bus::new(), profile }
     }
 
     /// One step of one name; tells the waiters it concerns.
@@ -98,9 +118,11 @@ impl Memory {
     #[cfg(leasehold_sim)]
     pub(crate) fn shorten(&self, ticket: &Ticket, most: Duration) {
         let ends = self.clock.now().after(most);
-        if let Some(slot) = self.state().names.get_mut(&ticket.name) {
+        let mut state = self.state();
+        if let Some(slot) = state.names.get_mut(&ticket.name) {
             slot.state.shorten(ticket.id, ends);
         }
+        state.records.goes_on(ticket.id, ends);
     }
 
     fn state(&self) -> MutexGuard<'_, MemoryState> {
@@ -114,20 +136,21 @@ fn lock(state: &Mutex<MemoryState>) -> MutexGuard<'_, MemoryState> {
 
 impl MemoryState {
     fn step(&mut self, name: &Name, verb: Verb, now: Moment) -> Answer {
-        self.forget(now);
+        self.forget(now, 2);
         let slot = match self.names.get_mut(name) {
             Some(slot) => slot,
-            None => self.names.entry(name.clone()).or_default(),
+            None => self.names.put(name, NameState::default()),
         };
         let done = step(&mut slot.state, verb, now, &mut self.fence);
         // Nobody has to hear of a clean end, so nothing is kept of it.
-        if !slot.listed && slot.state.ended_well(now) {
+        if !slot.lingers && slot.state.ended_well(now) {
             self.names.remove(name);
-        } else if !slot.listed
+        } else if !slot.lingers
             && let Some(at) = slot.state.forget_at()
         {
-            slot.listed = true;
-            self.idle.push_back((at, name.clone()));
+            slot.lingers = true;
+            self.lingering.push(Reverse((at, name.clone())));
+            self.sweep_later();
         }
         done.follow_ups.into_iter().for_each(|follow_up| self.follow_up(&follow_up));
         done.answer
@@ -149,6 +172,7 @@ impl MemoryState {
     fn unbell(&mut self, id: LeaseId) {
         if !self.waiters.is_empty() {
             self.waiters.remove(&id);
+            shrink(&mut self.waiters);
         }
     }
 
@@ -168,42 +192,69 @@ impl MemoryState {
         Ok(())
     }
 
-    /// Forgets a few names that have been free for long enough.
-    fn forget(&mut self, now: Moment) {
+    /// Forgets what is over, so many names at the most.
+    fn forget(&mut self, now: Moment, most: usize) {
         self.fence += self.records.lapse(now);
-        for _ in 0..2 {
-            let Some((at, name)) = self.idle.front().filter(|(at, _)| *at <= now).cloned() else {
+        for _ in 0..most {
+            let Some(next) = self.lingering.peek_mut().filter(|next| next.0.0 <= now) else {
                 return;
             };
-            self.idle.pop_front();
+            let Reverse((_, name)) = PeekMut::pop(next);
             let Some(slot) = self.names.get_mut(&name) else { continue };
             match slot.state.forget_at() {
-                Some(later) if later > now => self.idle.push_back((later.max(at), name)),
+                Some(later) if later > now => self.lingering.push(Reverse((later, name))),
                 Some(_) => drop(self.names.remove(&name)),
-                None => slot.listed = false,
+                None => slot.lingers = false,
+            }
+            if self.lingering.len() < self.lingering.capacity() / 4 {
+                self.lingering.shrink_to(2 * self.lingering.len().max(SOME));
             }
         }
     }
 
-    /// What a selector finds, in byte order.
-    fn find(&self, selector: &Selector, page: &Page, now: Moment) -> Listing {
-        let mut names: Vec<&Name> = match selector {
-            Selector::Name(name) => {
-                self.names.get_key_value(name).map(|(name, _)| name).into_iter().collect()
-            }
-            Selector::Prefix(space, prefix) => {
-                let below = |name: &&Name| {
-                    name.namespace() == space && name.as_str().starts_with(&**prefix)
-                };
-                self.names.keys().filter(below).collect()
-            }
-        };
-        names.retain(|name| page.after.as_ref().is_none_or(|after| *name > after));
-        names.sort();
-        let more = names.len() > page.size;
-        names.truncate(page.size);
-        let shown = names.into_iter().map(|name| self.names[name].state.status(name.clone(), now));
-        Listing::new(shown.collect(), more)
+    /// What is over goes although nobody asks for anything any more.
+    fn sweep_later(&mut self) {
+        let me = Weak::clone(&self.me);
+        self.sweeper.start(self.clock.clone(), move |now| lock(&*me.upgrade()?).sweep(now));
+    }
+
+    /// Forgets a part of what is over; says when there is more to forget.
+    fn sweep(&mut self, now: Moment) -> Option<Moment> {
+        self.forget(now, SOME);
+        let name = self.lingering.peek().map_or(Moment::NEVER, |next| next.0.0);
+        let next = name.min(self.records.next_lapse());
+        if next == Moment::NEVER {
+            self.sweeper.stop();
+            return None;
+        }
+        Some(next)
+    }
+
+    /// One name of a listing.
+    fn find(&self, name: &Name, now: Moment) -> Listing {
+        let status = self.names.get(name).map(|slot| slot.state.status(name.clone(), now));
+        Listing::new(status.into_iter().collect(), false)
+    }
+
+    /// Goes on with a page; true if that is all of it.
+    fn fill(
+        &mut self,
+        listing: &mut Listing,
+        of: NamePrefix<'_>,
+        page: &Page,
+        now: Moment,
+    ) -> bool {
+        if !self.names.sort_some() {
+            return false;
+        }
+        let seen = listing.names.last().map(|seen| &seen.name).or(page.after.as_ref());
+        let Some(from) = of.after(seen) else { return true };
+        let room = page.size - listing.names.len();
+        let mut found = self.names.walk(from.as_ref()).take_while(|(name, _)| of.covers(name));
+        let show = |(name, slot): (&Name, &NameState)| slot.state.status(name.clone(), now);
+        listing.names.extend(found.by_ref().take(room.min(SOME)).map(show));
+        listing.more = found.next().is_some();
+        !listing.more || room <= SOME
     }
 }
 
@@ -291,8 +342,18 @@ impl Engine for Memory {
     }
 
     fn inspect(&self, selector: Selector, page: Page) -> BoxFuture<Result<Listing>> {
-        let found = self.state().find(&selector, &page, self.clock.now());
-        Box::pin(ready(Ok(found)))
+        let (state, clock) = (Arc::clone(&self.state), self.clock.clone());
+        Box::pin(async move {
+            let (namespace, text) = match &selector {
+                Selector::Name(name) => return Ok(lock(&state).find(name, clock.now())),
+                Selector::Prefix(namespace, text) => (namespace, &**text),
+            };
+            let (mut listing, of) = (Listing::default(), NamePrefix { namespace, text });
+            while !lock(&state).fill(&mut listing, of, &page, clock.now()) {
+                yield_now().await;
+            }
+            Ok(listing)
+        })
     }
 
     fn evict(&self, eviction: Eviction) -> BoxFuture<Result<Evicted>> {
@@ -300,14 +361,14 @@ impl Engine for Memory {
         let now = self.clock.now();
         let mut state = self.state();
         state.step(&eviction.name, Verb::Tick, now);
-        let before = state.names.get(&eviction.name).map(|slot| slot.state.clone());
-        let before = before.unwrap_or_default();
-        let ids = before.targets(eviction.target);
+        let slot = state.names.get(&eviction.name);
+        let ids = slot.map(|slot| slot.state.targets(eviction.target)).unwrap_or_default();
+        let held = |id: &LeaseId| slot.and_then(|slot| slot.state.held(*id, now));
+        let leases = ids.iter().filter_map(held).collect();
         if !eviction.ask {
             state.step(&eviction.name, verb, now);
         }
         drop(state);
-        let leases = ids.iter().filter_map(|id| before.held(*id, now)).collect();
         for id in ids {
             self.bus.publish(&if eviction.ask {
                 Event::RevocationAsked(id)

@@ -25,6 +25,8 @@ pub(super) struct Facts {
     pub(super) deadline: Moment,
     /// When the keeper looks at it next; its key in the schedule.
     pub(super) due: Moment,
+    /// Since when its renewal waits to leave, if it does.
+    pub(super) renewal_waits: Option<Moment>,
     /// An acquire or a renewal is under way: no other verb may be.
     pub(super) verb_under_way: bool,
     /// The waiting loop should look for itself.
@@ -71,6 +73,7 @@ impl Facts {
             confirmed: Moment::default(),
             deadline: Moment::NEVER,
             due: Moment::NEVER,
+            renewal_waits: None,
             verb_under_way: false,
             look: false,
             wanted: false,

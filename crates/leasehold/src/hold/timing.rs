@@ -13,7 +13,8 @@ const TIMER_SLACK: Duration = Duration::from_millis(2);
 /// When a hold has to be looked at, and how long it runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// When it is due for a renewal; never, while a verb is under way.
+    /// When it is due for a renewal; never, while a verb is under way or the
+    /// renewal waits to leave.
     pub(crate) renew_at: Moment,
     /// When to call it lost if nothing is confirmed.
     pub(crate) ends_at: Moment,
@@ -42,7 +43,8 @@ impl Facts {
 
     /// What the schedule has to know.
     pub(super) fn timing(&self, terms: &Terms) -> Timing {
-        let renew_at = if self.verb_under_way { Moment::NEVER } else { self.renew_at(terms) };
+        let asked = self.verb_under_way || self.renewal_waits.is_some();
+        let renew_at = if asked { Moment::NEVER } else { self.renew_at(terms) };
         Timing { renew_at, ends_at: self.ends_at(terms), ttl: self.ttl.min(self.told) }
     }
 

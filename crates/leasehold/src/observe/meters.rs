@@ -1,6 +1,8 @@
 //! Metrics: a set of handles for each kind of lock, made once per client,
 //! because looking one up costs more than an uncontended lock may.
 
+use std::time::Duration;
+
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram};
 
 use super::{Asked, WHY, Witness, why};
@@ -120,8 +122,8 @@ impl Witness for Meters {
         self.of(hold.mode()).ended(hold);
     }
 
-    fn renewing(&self, hold: &Hold, now: Moment) {
-        if let Some(lag) = hold.lag(now) {
+    fn renewing(&self, hold: &Hold, lag: Option<Duration>) {
+        if let Some(lag) = lag {
             self.of(hold.mode()).lag.record(lag.as_secs_f64());
         }
     }

@@ -1,6 +1,7 @@
 //! Spans and events.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tracing::field::Empty;
 
@@ -102,9 +103,8 @@ impl Witness for Tracer {
         tell!(debug, self, hold, "released", held = hold.held_for().as_secs_f64());
     }
 
-    fn renewing(&self, hold: &Hold, now: Moment) {
-        let lag = || hold.lag(now).unwrap_or_default().as_secs_f64();
-        tell!(trace, self, hold, "renewing", lag = lag());
+    fn renewing(&self, hold: &Hold, lag: Option<Duration>) {
+        tell!(trace, self, hold, "renewing", lag = lag.unwrap_or_default().as_secs_f64());
     }
 
     fn renewed(&self, hold: &Hold) {
@@ -140,6 +140,16 @@ impl Witness for Tracer {
 
     fn converted(&self, hold: &Hold, from: Mode) {
         tell!(debug, self, hold, "converted", from = tracing::field::display(from));
+    }
+
+    fn left_behind(&self, leases: usize, within: Duration) {
+        tracing::warn!(
+            target: TARGET,
+            engine = self.scheme,
+            leases,
+            within = within.as_secs_f64(),
+            "left to expire"
+        );
     }
 
     fn connection(&self, state: ConnectionState) {

@@ -10,7 +10,7 @@ use crate::source::{library, root, sources};
 /// The rooms from the ground up. A room may use those of lower floors only.
 const FLOORS: &[&[&str]] = &[
     &["error", "sim"],
-    &["name", "clock", "hex", "mutant"],
+    &["name", "clock", "hex", "mutant", "shrink"],
     &["claim"],
     &["engine", "home"],
     &["url", "connection"],

@@ -20,9 +20,9 @@ pub(super) struct Hand<'a> {
 
 impl Hand<'_> {
     pub(super) fn serve_queue(&mut self) {
-        while let Some(head) = self.state.queue.front()
+        while let Some(head) = self.state.queue.head()
             && self.state.has_room(head.mode, self.now)
-            && let Some(seat) = self.state.queue.pop_front()
+            && let Some(seat) = self.state.queue.pop_head()
         {
             let (id, session) = (seat.id, seat.session);
             let (fence, predecessor) = self.grant(seat);
@@ -58,10 +58,9 @@ impl Hand<'_> {
         }
         if claim.stance == Stance::Try {
             // A try leaves nothing behind, not even what a wait left before.
-            self.state.queue.retain(|seat| seat.id != id);
+            self.state.queue.remove(id);
             self.serve_queue();
-        } else if let Some(seat) = self.state.waiter_mut(id) {
-            seat.expires = seat.expires.max(expires);
+        } else if self.state.queue.extend(id, expires).is_some() {
             return self.busy(id, mode);
         }
         let seat = Seat::new(&claim, session, self.now);
@@ -70,21 +69,22 @@ impl Hand<'_> {
             return Answer::Granted { fence, ttl: claim.ttl, predecessor };
         }
         if matches!(claim.stance, Stance::Wait { .. }) {
-            self.state.queue.push_back(seat);
+            self.state.queue.push(seat);
         }
         self.busy(id, mode)
     }
 
     fn busy(&self, id: LeaseId, mode: Mode) -> Answer {
-        let at = self.state.queue.iter().position(|seat| seat.id == id);
-        let ahead = self.state.queue.iter().take(at.unwrap_or(usize::MAX));
-        // Whoever is not the head has nothing to look for before the head had
-        // its chance; this keeps an expiry from waking the whole queue.
+        let queue = &self.state.queue;
+        // Whoever is not the head has nothing to look for before the head and
+        // the one right before had their chance; this keeps an expiry from
+        // waking the whole queue.
+        let ahead = queue.head().into_iter().filter(|head| head.id != id).chain(queue.before(id));
         let look = ahead.map(|seat| seat.expires).fold(self.state.opens_at(mode), Moment::max);
         Answer::Busy {
             holder: self.state.holders.first().map(|lease| lease.holder(self.now)),
             recheck_in: look.since(self.now),
-            placed: at.map(|at| self.state.queue[at].expires.since(self.now)),
+            placed: queue.find(id).map(|seat| seat.expires.since(self.now)),
         }
     }
 
@@ -94,11 +94,8 @@ impl Hand<'_> {
             lease.seat.expires = lease.seat.expires.max(expires);
             return Answer::Held { ttl: lease.seat.expires.since(self.now) };
         }
-        match self.state.waiter_mut(id) {
-            Some(seat) => {
-                seat.expires = seat.expires.max(expires);
-                Answer::Queued { ttl: seat.expires.since(self.now) }
-            }
+        match self.state.queue.extend(id, expires) {
+            Some(seat) => Answer::Queued { ttl: seat.expires.since(self.now) },
             None => Answer::Gone,
         }
     }
@@ -116,9 +113,7 @@ impl Hand<'_> {
             self.follow_ups.extend(self.state.end(lease, how, now, None));
             return Answer::Released;
         }
-        let before = self.state.queue.len();
-        self.state.queue.retain(|seat| seat.id != id);
-        if self.state.queue.len() < before { Answer::Released } else { Answer::Gone }
+        self.state.queue.remove(id).map_or(Answer::Gone, |_| Answer::Released)
     }
 
     pub(super) fn convert(&mut self, id: LeaseId, to: Mode) -> Answer {

@@ -1,5 +1,6 @@
 //! What an engine with sessions needs to know of a name's state.
 
+use super::seat::Seat;
 use super::whole::State;
 use super::words::SessionId;
 use crate::claim::{LeaseId, Predecessor};
@@ -12,10 +13,13 @@ impl State {
     /// expiry there, and calls this before each step. A session that is gone
     /// has expired; [`Moment::default`] says that nobody knows when.
     pub(crate) fn follow(&mut self, expiry: impl Fn(SessionId) -> Moment) {
-        let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
-        for seat in held.chain(self.queue.iter_mut()).filter(|seat| seat.session != 0) {
-            seat.expires = expiry(seat.session);
-        }
+        let follow = |seat: &mut Seat| {
+            if seat.session != 0 {
+                seat.expires = expiry(seat.session);
+            }
+        };
+        self.holders.iter_mut().for_each(|lease| follow(&mut lease.seat));
+        self.queue.update(follow);
     }
 
     /// The sessions of all seats.
@@ -25,7 +29,7 @@ impl State {
     }
 
     /// The sessions whose leases keep others waiting.
-    #[cfg(any(feature = "sqlite", test))]
+    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql", test))]
     pub(crate) fn holding_sessions(&self) -> impl Iterator<Item = SessionId> {
         self.holders.iter().map(|lease| lease.seat.session).filter(|session| *session != 0)
     }
@@ -36,7 +40,7 @@ impl State {
         if let Some(lease) = holder {
             return Some((lease.seat.session, Some((lease.fence, lease.predecessor))));
         }
-        self.queue.iter().find(|seat| seat.id == id).map(|seat| (seat.session, None))
+        self.queue.find(id).map(|seat| (seat.session, None))
     }
 
     /// The sessions that `id` has to wait for: those of the holders, then those
@@ -50,11 +54,12 @@ impl State {
     /// Moves every point in time, after the clock itself has changed its zero.
     #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn shift(&mut self, to: impl Fn(Moment) -> Moment) {
-        let held = self.holders.iter_mut().map(|lease| &mut lease.seat);
-        for seat in held.chain(self.queue.iter_mut()) {
+        let shift = |seat: &mut Seat| {
             seat.since = to(seat.since);
             seat.expires = to(seat.expires);
-        }
+        };
+        self.holders.iter_mut().for_each(|lease| shift(&mut lease.seat));
+        self.queue.update(shift);
         self.closed_until = to(self.closed_until);
         if let Some(last) = &mut self.last {
             last.at = to(last.at);

@@ -1,11 +1,11 @@
 //! The state of one name, and what can be asked about it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::inspect::{Held, Status, Target};
-use super::seat::{Ended, Lease, Seat};
+use super::queue::Queue;
+use super::seat::{Ended, Lease};
 use super::words::FollowUp;
 use crate::claim::{LeaseId, Mode, Predecessor};
 use crate::clock::Moment;
@@ -22,7 +22,11 @@ const LINGER: Duration = Duration::from_secs(60);
 )]
 pub(crate) struct State {
     pub(super) holders: Vec<Lease>,
-    pub(super) queue: VecDeque<Seat>,
+    #[cfg_attr(
+        any(feature = "sqlite", feature = "postgres", feature = "mysql"),
+        serde(default, skip_serializing_if = "Queue::is_empty")
+    )]
+    pub(super) queue: Queue,
     pub(super) closed_until: Moment,
     pub(super) last: Option<Ended>,
 }
@@ -92,7 +96,7 @@ impl State {
             self.closed_until = self.closed_until.max(at.after(lease.seat.delay));
             follow_ups.extend(self.end(lease, Predecessor::Expired, at, None));
         }
-        self.queue.retain(|seat| seat.expires > now);
+        self.queue.expire(now);
         follow_ups
     }
 
@@ -100,20 +104,17 @@ impl State {
         self.holders.iter_mut().find(|lease| lease.seat.id == id)
     }
 
-    pub(super) fn waiter_mut(&mut self, id: LeaseId) -> Option<&mut Seat> {
-        self.queue.iter_mut().find(|seat| seat.id == id)
-    }
-
     /// As what a lease id holds or waits, if it does.
     pub(crate) fn mode_of(&self, id: LeaseId) -> Option<Mode> {
-        let held = self.holders.iter().map(|lease| &lease.seat);
-        held.chain(&self.queue).find(|seat| seat.id == id).map(|seat| seat.mode)
+        let mut held = self.holders.iter().map(|lease| &lease.seat);
+        held.find(|seat| seat.id == id).or_else(|| self.queue.find(id)).map(|seat| seat.mode)
     }
 
     pub(super) fn other_kind(&self, mode: Mode) -> Option<Mode> {
-        let held = self.holders.iter().map(|lease| lease.seat.mode);
-        let mut modes = held.chain(self.queue.iter().map(|seat| seat.mode));
-        modes.find(|other| !mode.same_kind(*other))
+        // All of them are of one kind: whoever is not was refused.
+        let held = self.holders.first().map(|lease| lease.seat.mode);
+        let other = held.or_else(|| self.queue.iter().next().map(|seat| seat.mode));
+        other.filter(|other| !mode.same_kind(*other))
     }
 
     pub(super) fn has_room(&self, mode: Mode, now: Moment) -> bool {

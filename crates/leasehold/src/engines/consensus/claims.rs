@@ -112,10 +112,18 @@ impl<E: Ensemble> ConsensusClient<E> {
     ) -> Result<(Vec<QueueEntry>, Read)> {
         let line = QueueId::of(&claim.ticket.name, QueuePart::Queue);
         if let Some(mine) = lease.entries.first() {
-            return Ok((self.ensemble.list(line, Some(mine.clone())).await?, None));
+            let found = self.ensemble.list(line, Some(mine.clone())).await?;
+            self.move_up(lease, &found);
+            return Ok((found, None));
         }
         let joined = self.join(claim, lease, line, claim.ticket.mode, wants).await?;
         Ok((joined.line, joined.value))
+    }
+
+    /// Takes over what a line tells of one's own place in it.
+    pub(super) fn move_up(&self, lease: &mut OwnLease, line: &[QueueEntry]) {
+        lease.moved_up(line);
+        self.leases.update(lease.ticket.id, |known| known.moved_up(line));
     }
 
     /// Nothing was written: because of a record that will do, or because somebody
@@ -363,7 +371,10 @@ impl<E: Ensemble> ConsensusClient<E> {
         });
         match changed {
             Some(()) => self.watch_over(lease, true),
-            None => self.see_off(&lease.session, &reader).await,
+            None => {
+                let departure = lease.departure(&reader);
+                self.see_off(&lease.session, &reader, departure).await;
+            }
         }
         changed.is_some()
     }

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use super::attended::Attended;
+use super::bonds::ForeignBonds;
 use super::ensemble::Ensemble;
 use super::leases::OwnLeases;
 use crate::claim::Mode;
@@ -19,7 +22,15 @@ pub(super) struct ConsensusClient<E: Ensemble> {
     pub(super) leases: OwnLeases,
     /// The sessions whose end is waited for.
     pub(super) attended: Attended,
+    /// Whose turn it is to clear away what leases have left that ended by
+    /// themselves.
+    pub(super) cleaning: Semaphore,
+    /// The bonds to leases of other clients, as far as we see to them.
+    pub(super) bonds: ForeignBonds,
 }
+
+/// How many clear away at a time.
+const CLEANING: usize = 8;
 
 impl<E: Ensemble> ConsensusClient<E> {
     /// Called on home.
@@ -30,6 +41,8 @@ impl<E: Ensemble> ConsensusClient<E> {
             home: Handle::current(),
             leases: OwnLeases::default(),
             attended: Attended::default(),
+            cleaning: Semaphore::new(CLEANING),
+            bonds: ForeignBonds::default(),
         })
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::client::ConsensusClient;
-use super::ensemble::{Ensemble, If, QueueEntry, QueueId, QueuePart, TxnStep, ValueLife};
+use super::ensemble::{
+    Departure, Ensemble, If, QueueEntry, QueueId, QueuePart, TxnStep, ValueLife,
+};
 use super::leases::OwnLease;
 use super::records;
 use crate::claim::{Ending, LeaseId, Mode, Released, Store, Ticket};
@@ -59,7 +61,8 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// Removes the entries of a lease in one go, or what is left of them; whether
     /// all were there.
     pub(super) async fn clear(&self, lease: &OwnLease, put: Option<TxnStep>) -> Result<bool> {
-        let removes: Vec<TxnStep> = lease.all().map(remove).collect();
+        let removes: Vec<TxnStep> =
+            lease.all().map(|entry| remove(entry, lease.departure(entry))).collect();
         if removes.is_empty() {
             return Ok(false);
         }
@@ -89,7 +92,8 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 }
 
-/// Removes this entry.
-pub(super) fn remove(entry: &QueueEntry) -> TxnStep {
-    TxnStep::Remove { key: Arc::clone(&entry.key), fence: entry.fence.unwrap_or_default() }
+/// Removes this entry, which leaves its line like that.
+pub(super) fn remove(entry: &QueueEntry, departure: Departure) -> TxnStep {
+    let (key, fence) = (Arc::clone(&entry.key), entry.fence.unwrap_or_default());
+    TxnStep::Remove { key, fence, departure }
 }

@@ -58,6 +58,26 @@ pub(in crate::engines) struct QueueEntry {
     pub(in crate::engines) fence: Option<u64>,
     /// What it says about itself, where a listing brings that along.
     pub(in crate::engines) metadata: Option<Metadata>,
+    /// Whom it stands behind, of one's own entries, where the store can tell that
+    /// without a list: it is asked for again with it.
+    pub(in crate::engines) behind: Option<EntryAhead>,
+}
+
+/// The entry before another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engines) struct EntryAhead {
+    pub(in crate::engines) key: Arc<str>,
+    /// Its place: a key may be made anew, and is another entry then.
+    pub(in crate::engines) order: i64,
+}
+
+/// How an entry leaves its line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::engines) enum Departure {
+    /// From the front: whoever came before it has gone.
+    Front,
+    /// Out of turn, from behind this one, if that is known.
+    Early(Option<EntryAhead>),
 }
 
 /// Who wants to join a line.
@@ -128,7 +148,7 @@ pub(in crate::engines) struct WatchedQueue {
 #[derive(Clone, Debug)]
 pub(in crate::engines) enum TxnStep {
     /// This entry goes; only if it is there, made at this fence.
-    Remove { key: Arc<str>, fence: u64 },
+    Remove { key: Arc<str>, fence: u64, departure: Departure },
     /// This is written over its metadata; only if it is there.
     Write { key: Arc<str>, fence: u64, bytes: Vec<u8> },
     /// This value is written, whatever was there.
@@ -221,7 +241,11 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     /// A line in order. With `mine`, as much of it as `join` tells.
     fn list(&self, line: QueueId, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>>;
 
-    /// The same, and the news of its next change.
+    /// Notes that this entry, which has waited, has come to hold: for those who
+    /// ask who is in the way. Nothing depends on it.
+    fn announce(&self, entry: QueueEntry) -> BoxFuture<Result<()>>;
+
+    /// A line in order, and the news of its next change.
     fn watch_line(&self, line: QueueId) -> BoxFuture<Result<WatchedQueue>>;
 
     /// Looks at entries: metadata and fence of each that is there, in one trip.
@@ -275,8 +299,8 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
         while_there: Option<(Arc<str>, u64)>,
     ) -> BoxFuture<Result<Option<u64>>>;
 
-    /// Values whose names begin with `prefix`, from `from` on, in byte order: at
-    /// most `most`, and whether there may be more.
+    /// Values whose names begin with `prefix`, from `from` on, in byte order: about
+    /// `most`, fewer once they fill a page, and whether there may be more.
     fn scan(
         &self,
         namespace: Namespace,

@@ -1,13 +1,13 @@
 //! What this client knows of each of its leases: in which session it is, where
 //! it stands in line, whether a request of it went unanswered.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use super::ensemble::{QueueEntry, QueuePart};
+use super::ensemble::{Departure, QueueEntry, QueuePart};
 use super::session::Session;
 use crate::claim::{Claim, LeaseId, Ticket};
 use crate::clock::Moment;
@@ -28,7 +28,7 @@ pub(super) struct OwnLease {
     /// Until when it was last said to be ours.
     pub(super) told: Moment,
     /// Values that go with it.
-    pub(super) bound: Vec<Name>,
+    pub(super) bound: HashSet<Name>,
     /// The key it was granted with, if it has another one by now: what was bound
     /// to it before says that one.
     pub(super) former: Option<Arc<str>>,
@@ -75,7 +75,7 @@ impl OwnLease {
             entries: Vec::new(),
             doubts: Vec::new(),
             told: Moment::default(),
-            bound: Vec::new(),
+            bound: HashSet::new(),
             former: None,
             tasks: Vec::new(),
             fixed: None,
@@ -103,6 +103,26 @@ impl OwnLease {
     /// Whether a value that is bound to this key is bound to it.
     pub(super) fn is_bond(&self, key: &Arc<str>) -> bool {
         self.entries.iter().map(|entry| &entry.key).chain(&self.former).any(|own| own == key)
+    }
+
+    /// How an entry of it leaves its line.
+    pub(super) fn departure(&self, entry: &QueueEntry) -> Departure {
+        let at_the_door = self.door.as_ref().is_some_and(|door| door.key == entry.key);
+        // Whoever waits for permits to be given back is the first at the door.
+        let is_first = at_the_door && self.stage == LeaseStage::Queued { ahead: None };
+        match self.fence().is_some() || is_first {
+            true => Departure::Front,
+            false => Departure::Early(entry.behind.clone()),
+        }
+    }
+
+    /// Takes over whom its entries stand behind by now, as this line shows it.
+    pub(super) fn moved_up(&mut self, line: &[QueueEntry]) {
+        for entry in self.entries.iter_mut().chain(&mut self.door) {
+            if let Some(seen) = line.iter().find(|seen| seen.key == entry.key) {
+                entry.behind.clone_from(&seen.behind);
+            }
+        }
     }
 
     /// All that it has in the store.

@@ -9,6 +9,7 @@
 //! a line who holds; `leases.rs` is what this client knows of its own leases.
 
 mod attended;
+mod bonds;
 mod claims;
 mod client;
 mod endings;
@@ -33,8 +34,8 @@ mod view;
 mod waits;
 
 pub(in crate::engines) use ensemble::{
-    Ensemble, Entered, If, Joined, KeyChange, Look, Newcomer, QueueEntry, QueueId, QueuePart, Scan,
-    StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
+    Departure, Ensemble, Entered, EntryAhead, If, Joined, KeyChange, Look, Newcomer, QueueEntry,
+    QueueId, QueuePart, Scan, StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 pub(in crate::engines) use metadata::Metadata;
 pub(in crate::engines) use session::Session;
@@ -133,6 +134,7 @@ impl<E: Ensemble> Engine for Consensus<E> {
 
     fn close(&self) -> BoxFuture<Result<()>> {
         self.client.leases.clear();
+        self.client.bonds.clear();
         let closed = self.client.ensemble.close();
         let client = Arc::clone(&self.client);
         Box::pin(async move {

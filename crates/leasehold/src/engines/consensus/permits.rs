@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::claims::{ATTEMPTS, removed};
 use super::client::ConsensusClient;
-use super::ensemble::{Ensemble, QueueEntry, QueueId, QueuePart};
+use super::ensemble::{Departure, Ensemble, QueueEntry, QueueId, QueuePart};
 use super::leases::{LeaseStage, OwnLease};
 use super::queue::{QueueStanding, fits, other_count, standing, weight};
 use crate::claim::{Claim, Mode, Stance, Verdict, Wants};
@@ -62,7 +62,9 @@ impl<E: Ensemble> ConsensusClient<E> {
         while removals < ATTEMPTS {
             let found = match &lease.door {
                 Some(mine) if !lease.doubts.contains(&QueuePart::Door) => {
-                    self.ensemble.list(line.clone(), Some(mine.clone())).await?
+                    let found = self.ensemble.list(line.clone(), Some(mine.clone())).await?;
+                    self.move_up(lease, &found);
+                    found
                 }
                 _ => {
                     self.join(claim, lease, line.clone(), Mode::Exclusive, Wants::Lease).await?.line
@@ -133,7 +135,9 @@ impl<E: Ensemble> ConsensusClient<E> {
         let door = self.leases.update(lease.ticket.id, |lease| lease.door.take()).flatten();
         if let Some(door) = door {
             let (client, session) = (Arc::clone(self), Arc::clone(&lease.session));
-            let left = self.home.spawn(async move { client.see_off(&session, &door).await });
+            let left = self.home.spawn(async move {
+                client.see_off(&session, &door, Departure::Front).await;
+            });
             let _ = left.await;
         }
     }

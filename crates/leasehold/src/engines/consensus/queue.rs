@@ -79,7 +79,8 @@ mod tests {
 
     fn entry(order: i64, mode: Mode) -> QueueEntry {
         let key = format!("{mode}-{order}").into();
-        QueueEntry { key, order, id: Some(LeaseId::random()), mode, fence: None, metadata: None }
+        let id = Some(LeaseId::random());
+        QueueEntry { key, order, id, mode, fence: None, metadata: None, behind: None }
     }
 
     fn line(modes: &[Mode]) -> Vec<QueueEntry> {

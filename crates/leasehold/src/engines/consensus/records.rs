@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::bonds::Bond;
 use super::client::ConsensusClient;
 use super::ensemble::{Ensemble, If, QueueId, QueuePart, StoredValue, ValueLife, ValueNews};
 use super::leases::{OwnLease, Task};
@@ -11,17 +12,19 @@ use super::queue::holders;
 use crate::claim::{Expect, Mode, RawRecord, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::{
-    BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, RecordStore, Scope,
+    BoxFuture, PAGE_MAX, Page, RecordEvent, RecordEvents, RecordListing, RecordStore, Scope,
 };
 use crate::engines::kit::watch_queue::WatchQueue;
 use crate::error::Result;
 use crate::name::Name;
 
-/// The first go of a walk; it takes more at a time while values are small.
-const FEW: usize = 16;
-const SMALL: usize = 256 * 1024;
 /// The session of what is bound to the lease of another client.
 const FOREIGN: Duration = Duration::from_secs(30);
+
+/// How often a bond is looked at that cannot be watched.
+const LOOK: Duration = Duration::from_secs(1);
+/// The pause before what failed is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// The records of a client.
 #[derive(Debug)]
@@ -32,9 +35,6 @@ impl<E: Ensemble> ConsensusRecords<E> {
         Self(client)
     }
 }
-
-/// The entry that a value is bound to: its key and its fence.
-type Bond = (Arc<str>, u64);
 
 const PLAIN: u8 = 0;
 const BOUND: u8 = 1;
@@ -155,7 +155,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         Ok(fence.map(|fence| (Arc::clone(&entry.key), fence)))
     }
 
-    async fn store(&self, store: Store) -> Result<Result<u64, Option<RawRecord>>> {
+    async fn store(self: &Arc<Self>, store: Store) -> Result<Result<u64, Option<RawRecord>>> {
         store.check()?;
         let (bond, life) = self.bond(&store).await?;
         let bytes = store.value.as_ref().map(|value| packed(value, bond.as_ref()));
@@ -171,20 +171,64 @@ impl<E: Ensemble> ConsensusClient<E> {
                     value.map_or(If::Absent, |value| If::Stamp(value.stamp))
                 }
             };
-            let (name, bond) = (store.name.clone(), bond.clone());
-            let asked = self.ensemble.store(name, condition, bytes.clone(), life.clone(), bond);
+            let (name, there) = (store.name.clone(), bond.clone());
+            let asked = self.ensemble.store(name, condition, bytes.clone(), life.clone(), there);
             if let Some(version) = asked.await? {
-                self.remember(&store);
+                self.remember(&store, bond);
                 return Ok(Ok(version));
             }
             self.check_bond(&store).await?;
         }
     }
 
-    fn remember(&self, store: &Store) {
-        if let (Some(ticket), Some(_)) = (&store.bound_to, &store.value) {
-            self.leases.update(ticket.id, |lease| lease.bound.push(store.name.clone()));
+    /// Has a value seen to that is bound to a lease: with the lease, if it is ours.
+    fn remember(self: &Arc<Self>, store: &Store, bond: Option<Bond>) {
+        let (Some(ticket), Some(bond), name) = (&store.bound_to, bond, &store.name) else { return };
+        let ours = self.leases.update(ticket.id, |lease| lease.bound.insert(name.clone()));
+        if ours.is_none() {
+            self.bonds.see_to(name, &bond, || self.see_it_out(name.clone(), bond.clone()));
         }
+    }
+
+    /// Removes a value once the lease of another client has ended that it is bound to.
+    fn see_it_out(self: &Arc<Self>, name: Name, bond: Bond) -> Task {
+        let client = Arc::clone(self);
+        let task = async move {
+            while client.stands(&bond).await {}
+            while client.drop_bound(&name, &bond).await.is_err() {
+                client.clock.sleep_until(client.clock.now().after(AGAIN)).await;
+            }
+            client.bonds.remove(&name, &bond);
+        };
+        Task(self.home.spawn(task).abort_handle())
+    }
+
+    /// Waits for a change of what a value is bound to; whether it is there.
+    async fn stands(&self, bond: &Bond) -> bool {
+        let watched = self.ensemble.watch(Arc::clone(&bond.0)).await;
+        match (self.is_there(bond).await, watched) {
+            (Ok(false), _) => return false,
+            (Ok(true), Ok(Some(watched))) => _ = watched.change.await,
+            // It has another key by now, which only a look tells of.
+            (Ok(true), Ok(None)) => self.clock.sleep_until(self.clock.now().after(LOOK)).await,
+            _ => self.clock.sleep_until(self.clock.now().after(AGAIN)).await,
+        }
+        true
+    }
+
+    /// Removes a value, if it is bound to this.
+    async fn drop_bound(&self, name: &Name, bond: &Bond) -> Result<()> {
+        while let Some(value) = self.ensemble.load(name.clone()).await? {
+            if unpacked(&value.bytes).0.as_ref() != Some(bond) {
+                break;
+            }
+            let condition = If::Stamp(value.stamp);
+            let gone = self.ensemble.store(name.clone(), condition, None, ValueLife::Keep, None);
+            if gone.await?.is_some() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// A write was refused: because of the lease it is to be bound to?
@@ -235,12 +279,11 @@ impl<E: Ensemble> ConsensusClient<E> {
         let mut filled = PageInProgress::new(&page);
         let after = page.after.as_ref().map(|name| format!("{}\0", name.as_str()));
         let mut from = after.unwrap_or_default().max(scope.root().to_owned());
-        let mut most = FEW;
+        let most = page.size.clamp(1, PAGE_MAX) + 1;
         loop {
             let (space, prefix) = (scope.namespace().clone(), Arc::from(scope.root()));
             let asked = self.ensemble.scan(space, prefix, from.clone().into(), most);
             let (values, more) = asked.await?;
-            let bytes: usize = values.iter().map(|(_, value)| value.bytes.len()).sum();
             for (name, value) in values {
                 if name.as_str() < from.as_str() {
                     continue;
@@ -259,7 +302,6 @@ impl<E: Ensemble> ConsensusClient<E> {
             if !more {
                 return Ok(filled.done());
             }
-            most = if bytes < SMALL { (most * 4).min(crate::engine::PAGE_MAX) } else { FEW };
         }
     }
 

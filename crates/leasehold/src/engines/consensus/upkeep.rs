@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::client::ConsensusClient;
 use super::endings::remove;
-use super::ensemble::{Ensemble, KeyChange, QueueEntry, TxnStep};
+use super::ensemble::{Departure, Ensemble, KeyChange, QueueEntry, TxnStep};
 use super::leases::{LeaseStage, OwnLease, Task};
 use super::mark::EntryMark;
 use super::metadata::Metadata;
@@ -14,13 +14,16 @@ use super::session::Session;
 use crate::claim::{LeaseId, Place, Refresh, Renewal};
 use crate::clock::{Moment, wall_micros};
 use crate::engine::{Event, Loss};
+use crate::engines::kit::backoff::Backoff;
 use crate::error::Error;
 
 /// A lease that is over sooner is not watched: most are, and a watch is a
 /// request.
-const SETTLED: Duration = Duration::from_millis(50);
+pub(super) const SETTLED: Duration = Duration::from_millis(50);
 /// The pause before what failed is tried again.
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
+/// The longest, while it fails again and again.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 impl<E: Ensemble> ConsensusClient<E> {
     /// Whether the last sign of life is not fresh any more.
@@ -191,22 +194,42 @@ impl<E: Ensemble> ConsensusClient<E> {
         }
         // The lease keeps its tasks, and so this one, until all is done.
         let Some(lease) = self.leases.remove(id) else { return };
+        let may_be_over = loss == Loss::Gone;
         self.tell(id, loss);
-        self.clear_away(&lease).await;
+        let _turn = self.cleaning.acquire().await;
+        if may_be_over && !lease.session.is_over() {
+            // Of thousands that went with their session, the first to have a turn
+            // finds out for all: they have nothing left to clear away.
+            let _ = self.ensemble.prove(Arc::clone(&lease.session)).await;
+        }
+        self.clear_up(&lease).await;
     }
 
-    /// Removes all that a lease has left, however long it takes.
+    /// Removes all that a lease has left, however long it takes, when its turn has
+    /// come: thousands may end at once, and others want to be served meanwhile.
     async fn clear_away(&self, lease: &OwnLease) {
+        let _turn = self.cleaning.acquire().await;
+        self.clear_up(lease).await;
+    }
+
+    async fn clear_up(&self, lease: &OwnLease) {
         for entry in lease.all() {
-            self.see_off(&lease.session, entry).await;
+            self.see_off(&lease.session, entry, lease.departure(entry)).await;
         }
         self.unbind(lease).await;
     }
 
     /// Removes an entry, however long it takes, unless its session ends first.
-    pub(super) async fn see_off(&self, session: &Session, entry: &QueueEntry) {
-        while !session.is_over() && self.ensemble.change(vec![remove(entry)]).await.is_err() {
-            self.clock.sleep_until(self.clock.now().after(PAUSE)).await;
+    pub(super) async fn see_off(
+        &self,
+        session: &Session,
+        entry: &QueueEntry,
+        departure: Departure,
+    ) {
+        let gone = vec![remove(entry, departure)];
+        let mut backoff = Backoff::new(PAUSE, PAUSE_MAX);
+        while !session.is_over() && self.ensemble.change(gone.clone()).await.is_err() {
+            backoff.sleep(&self.clock).await;
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::ConsensusClient;
-use super::ensemble::{Ensemble, QueueEntry, QueueId, QueuePart, TxnStep};
+use super::ensemble::{Departure, Ensemble, QueueEntry, QueueId, QueuePart, TxnStep};
 use super::mark::{EntryMark, REVOKE};
 use super::metadata::Metadata;
 use super::queue::{fits, holders};
@@ -170,7 +170,9 @@ impl<E: Ensemble> ConsensusClient<E> {
             found |= written;
             if written && !eviction.ask {
                 self.wait_for_departure(&key).await?;
-                self.ensemble.change(vec![TxnStep::Remove { key, fence }]).await?;
+                let departure = Departure::Early(None);
+                let gone = TxnStep::Remove { key, fence, departure };
+                self.ensemble.change(vec![gone]).await?;
             }
         }
         Ok(found)

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::claims::fence;
 use super::client::ConsensusClient;
-use super::ensemble::{Ensemble, QueueId, QueuePart};
-use super::leases::{LeaseStage, OwnLease};
+use super::ensemble::{Ensemble, QueueEntry, QueueId, QueuePart};
+use super::leases::{LeaseStage, OwnLease, Task};
 use super::permits::are_in;
 use super::queue::{QueueStanding, standing};
-use super::upkeep::PAUSE;
+use super::upkeep::{PAUSE, SETTLED};
 use crate::claim::{Mode, Predecessor, Ticket, Wake};
 use crate::clock::Moment;
 use crate::error::Result;
@@ -53,18 +53,35 @@ impl<E: Ensemble> ConsensusClient<E> {
         lease: &OwnLease,
         ahead: Arc<str>,
     ) -> Result<Wake> {
-        let Some(mine) = lease.entries.first() else { return Ok(Wake::Look) };
-        let mut ahead = ahead;
+        let (mut lease, mut ahead) = (lease.clone(), ahead);
         loop {
             self.passed(ahead).await?;
+            let Some(mine) = lease.entries.first().cloned() else { return Ok(Wake::Look) };
             let line = QueueId::of(&lease.ticket.name, QueuePart::Queue);
             let queue = self.ensemble.list(line, Some(mine.clone())).await?;
-            match standing(&queue, mine) {
-                QueueStanding::Holds => return Ok(self.handed_over(lease)),
+            self.move_up(&mut lease, &queue);
+            match standing(&queue, &mine) {
+                QueueStanding::Holds => {
+                    let wake = self.handed_over(&lease);
+                    self.announce(&lease, mine);
+                    return Ok(wake);
+                }
                 QueueStanding::Behind(next) => ahead = next,
                 QueueStanding::OtherKind(_) | QueueStanding::Absent => return Ok(Wake::Look),
             }
         }
+    }
+
+    /// Notes who holds now, unless that is over in a moment: most are.
+    fn announce(self: &Arc<Self>, lease: &OwnLease, entry: QueueEntry) {
+        let (client, id) = (Arc::clone(self), lease.ticket.id);
+        let task = async move {
+            client.clock.sleep_until(client.clock.now().after(SETTLED)).await;
+            // Nothing depends on it.
+            let _ = client.ensemble.announce(entry).await;
+        };
+        let task = Arc::new(Task(self.home.spawn(task).abort_handle()));
+        self.leases.update(id, |lease| lease.tasks.push(task));
     }
 
     /// The claim that follows goes through the door; it is driven to its end,

@@ -58,6 +58,11 @@ impl Ensemble for Arc<Etcd> {
         Box::pin(async move { Etcd::list(&me, &line, mine.as_ref()).await })
     }
 
+    fn announce(&self, entry: QueueEntry) -> BoxFuture<Result<()>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::announce(&me, &entry).await })
+    }
+
     fn watch_line(&self, line: QueueId) -> BoxFuture<Result<WatchedQueue>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::watch_line(&me, &line).await })

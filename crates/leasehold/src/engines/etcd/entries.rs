@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Etcd;
 use super::keys::card_of;
+use super::marks::Leaver;
 use super::proto::event::EventType;
 use super::proto::{Compare, Event, TxnRequest};
 use super::txn;
@@ -43,15 +44,21 @@ impl Etcd {
         let mut bound = None;
         for step in steps {
             request.compare.extend(condition(&step));
-            request.success.extend(match step {
-                TxnStep::Remove { key, .. } => Some(txn::delete(&key)),
-                TxnStep::Write { key, bytes, .. } => Some(txn::overwrite(&key, bytes)),
-                TxnStep::Put { name, bytes, life } => {
-                    let put = self.put(&name, bytes, &life, by).await?;
-                    bound = session_of(life).or(bound);
-                    Some(put)
+            match step {
+                TxnStep::Remove { key, fence, departure } => {
+                    request.success.push(txn::delete(&key));
+                    let leaver = self.keys.leaver(&key, fence.cast_signed());
+                    request.success.extend(leaver.as_ref().map(|it| it.leaving(&departure)));
+                    request.failure.extend(leaver.as_ref().map(Leaver::left));
                 }
-            });
+                TxnStep::Write { key, bytes, .. } => {
+                    request.success.push(txn::overwrite(&key, bytes));
+                }
+                TxnStep::Put { name, bytes, life } => {
+                    request.success.push(self.put(&name, bytes, &life, by).await?);
+                    bound = session_of(life).or(bound);
+                }
+            }
         }
         self.commit(request, bound, by).await
     }
@@ -60,7 +67,7 @@ impl Etcd {
 /// What must be there for a step to be taken.
 fn condition(step: &TxnStep) -> Option<Compare> {
     match step {
-        TxnStep::Remove { key, fence } | TxnStep::Write { key, fence, .. } => {
+        TxnStep::Remove { key, fence, .. } | TxnStep::Write { key, fence, .. } => {
             Some(txn::made_at(key, fence.cast_signed()))
         }
         TxnStep::Put { .. } => None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::proto::KeyValue;
 use super::settings::KeyNames;
-use super::txn::fence;
+use super::txn::{end_of, fence};
 use crate::claim::{LeaseId, Mode};
 use crate::engines::consensus::{Metadata, QueueEntry, QueueId, QueuePart};
 use crate::error::{Error, Result};
@@ -13,6 +13,9 @@ use crate::name::{Name, Namespace};
 
 const DOOR: &str = "locks/";
 const PERMITS: &str = "leases/";
+/// Where the marks of a line lie, below its keys: earlier releases take what they see
+/// there for permits, and refuse the name. No lease is called like that.
+pub(super) const MARKS: &str = "locks/~/";
 
 /// Where everything lies.
 #[derive(Clone, Debug)]
@@ -23,17 +26,37 @@ pub(super) struct EtcdKeys {
 
 /// What a key below a line's prefix is.
 #[derive(Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "read off a key and taken apart at once")]
 pub(super) enum KeyKind {
     QueueEntry(QueueEntry),
     /// The name is used for permits as well.
     Permits(Mode),
     /// It belongs to another name.
     Other,
+    /// It is about a line, and no entry of it.
+    Mark,
 }
 
 impl EtcdKeys {
     pub(super) const fn new(root: String, names: KeyNames) -> Self {
         Self { root, names }
+    }
+
+    pub(super) fn root(&self) -> &str {
+        &self.root
+    }
+
+    /// What says which layout the keys below the root have. No namespace has it.
+    pub(super) fn layout(&self) -> String {
+        format!("{}/layout", self.root)
+    }
+
+    /// All keys of ours but the tombstones, as ranges.
+    pub(super) fn all_but_tombstones(&self) -> [(Vec<u8>, Vec<u8>); 2] {
+        let all = format!("{}/", self.root);
+        let tombstones = format!("{all}tombstones/");
+        let (behind, end) = (end_of(&tombstones), end_of(&all));
+        [(all.into_bytes(), tombstones.into_bytes()), (behind, end)]
     }
 
     pub(super) const fn names(&self) -> KeyNames {
@@ -171,9 +194,24 @@ pub(super) fn read(prefix: &str, part: QueuePart, key: &KeyValue) -> KeyKind {
     let is_entry = !rest.contains('/');
     match part {
         _ if is_entry => KeyKind::QueueEntry(entry(text.into(), part, key)),
+        _ if rest.contains("/~/") => KeyKind::Mark,
         QueuePart::Queue if counted => KeyKind::Permits(mode(text, QueuePart::Permits, None)),
         _ => KeyKind::Other,
     }
+}
+
+/// An entry as its key shows it.
+pub(super) fn shown(key: &Arc<str>, order: i64) -> QueueEntry {
+    let (id, mode) = (id_of(key), mode_of(key).unwrap_or(Mode::Exclusive));
+    let fence = Some(order.unsigned_abs());
+    QueueEntry { key: Arc::clone(key), order, id, mode, fence, metadata: None, behind: None }
+}
+
+/// The lease of this key, if one of ours made it and takes the name alone.
+pub(super) fn lone_lease(key: &str) -> Option<i64> {
+    id_of(key).filter(|_| mode_of(key) == Some(Mode::Exclusive))?;
+    let last = key.rsplit('/').next()?;
+    u64::from_str_radix(last.split('-').next()?, 16).ok().map(u64::cast_signed)
 }
 
 /// What an entry says about itself.
@@ -199,7 +237,7 @@ fn entry(whole: Arc<str>, part: QueuePart, key: &KeyValue) -> QueueEntry {
     let (id, metadata) = (id_of(&whole), card_of(key));
     let mode = mode(&whole, part, metadata.mode);
     let (order, fence) = (key.create_revision, Some(fence(key)));
-    QueueEntry { key: whole, order, id, mode, fence, metadata: Some(metadata) }
+    QueueEntry { key: whole, order, id, mode, fence, metadata: Some(metadata), behind: None }
 }
 
 /// How an entry takes its name: as its key says, which is the most it can be. Its
@@ -288,6 +326,23 @@ mod tests {
                     Some(name("a/b")),
                     "{own}"
                 );
+            }
+        }
+    }
+
+    /// What a release without marks does with each of them, in any line of the name:
+    /// it refuses the name, or takes no notice, and grants it in neither case.
+    #[test]
+    fn marks_are_no_entries_and_look_like_permits_to_earlier_releases() {
+        for part in [QueuePart::Queue, QueuePart::Door] {
+            let base = keys(KeyNames::Escaped).base(&name("a")).unwrap();
+            let prefix = keys(KeyNames::Escaped).line(&line("a", part)).unwrap();
+            let mark = format!("{prefix}{MARKS}tail");
+            assert!(mark[base.len()..].starts_with(DOOR), "{mark}");
+            for part in [QueuePart::Queue, QueuePart::Door, QueuePart::Permits] {
+                let prefix = keys(KeyNames::Escaped).line(&line("a", part)).unwrap();
+                let found = read(&prefix, part, &stored(&mark));
+                assert!(!matches!(found, KeyKind::QueueEntry(_) | KeyKind::Permits(_)), "{mark}");
             }
         }
     }

@@ -9,10 +9,13 @@ mod ensemble;
 mod entries;
 mod keepalive;
 mod keys;
+mod layout_version;
 mod leases;
 mod link;
 mod listing;
 mod live_leases;
+mod marks;
+mod neighbours;
 mod queues;
 mod tombstones;
 // Generated: `cargo xtask proto`.
@@ -86,6 +89,7 @@ impl Etcd {
         let etcd = Self { link, leases, watches, keys, tombstones, profile, home, closed };
         // Some requests are open to users without rights; this one is not.
         etcd.ping(etcd.link.deadline()).await?;
+        etcd.check_layout().await?;
         Ok(etcd)
     }
 

@@ -12,6 +12,8 @@ pub struct KeyValue {
     pub create_revision: i64,
     #[prost(int64, tag = "3")]
     pub mod_revision: i64,
+    #[prost(int64, tag = "4")]
+    pub version: i64,
     #[prost(bytes = "vec", tag = "5")]
     pub value: ::prost::alloc::vec::Vec<u8>,
     #[prost(int64, tag = "6")]
@@ -25,6 +27,8 @@ pub struct RangeRequest {
     pub range_end: ::prost::alloc::vec::Vec<u8>,
     #[prost(int64, tag = "3")]
     pub limit: i64,
+    #[prost(int64, tag = "4")]
+    pub revision: i64,
     #[prost(enumeration = "range_request::SortOrder", tag = "5")]
     pub sort_order: i32,
     #[prost(enumeration = "range_request::SortTarget", tag = "6")]
@@ -151,14 +155,14 @@ pub struct DeleteRangeResponse {
     #[prost(int64, tag = "2")]
     pub deleted: i64,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RequestOp {
-    #[prost(oneof = "request_op::Request", tags = "1, 2, 3")]
+    #[prost(oneof = "request_op::Request", tags = "1, 2, 3, 4")]
     pub request: ::core::option::Option<request_op::Request>,
 }
 /// Nested message and enum types in `RequestOp`.
 pub mod request_op {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Request {
         #[prost(message, tag = "1")]
         RequestRange(super::RangeRequest),
@@ -166,11 +170,13 @@ pub mod request_op {
         RequestPut(super::PutRequest),
         #[prost(message, tag = "3")]
         RequestDeleteRange(super::DeleteRangeRequest),
+        #[prost(message, tag = "4")]
+        RequestTxn(super::TxnRequest),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ResponseOp {
-    #[prost(oneof = "response_op::Response", tags = "1, 2, 3")]
+    #[prost(oneof = "response_op::Response", tags = "1, 2, 3, 4")]
     pub response: ::core::option::Option<response_op::Response>,
 }
 /// Nested message and enum types in `ResponseOp`.
@@ -183,6 +189,8 @@ pub mod response_op {
         ResponsePut(super::PutResponse),
         #[prost(message, tag = "3")]
         ResponseDeleteRange(super::DeleteRangeResponse),
+        #[prost(message, tag = "4")]
+        ResponseTxn(super::TxnResponse),
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -195,7 +203,7 @@ pub struct Compare {
     pub key: ::prost::alloc::vec::Vec<u8>,
     #[prost(bytes = "vec", tag = "64")]
     pub range_end: ::prost::alloc::vec::Vec<u8>,
-    #[prost(oneof = "compare::TargetUnion", tags = "5, 6")]
+    #[prost(oneof = "compare::TargetUnion", tags = "5, 6, 7")]
     pub target_union: ::core::option::Option<compare::TargetUnion>,
 }
 /// Nested message and enum types in `Compare`.
@@ -252,6 +260,7 @@ pub mod compare {
         Version = 0,
         Create = 1,
         Mod = 2,
+        Value = 3,
     }
     impl CompareTarget {
         /// String value of the enum field names used in the ProtoBuf definition.
@@ -263,6 +272,7 @@ pub mod compare {
                 Self::Version => "VERSION",
                 Self::Create => "CREATE",
                 Self::Mod => "MOD",
+                Self::Value => "VALUE",
             }
         }
         /// Creates an enum from field names used in the ProtoBuf definition.
@@ -271,16 +281,19 @@ pub mod compare {
                 "VERSION" => Some(Self::Version),
                 "CREATE" => Some(Self::Create),
                 "MOD" => Some(Self::Mod),
+                "VALUE" => Some(Self::Value),
                 _ => None,
             }
         }
     }
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum TargetUnion {
         #[prost(int64, tag = "5")]
         CreateRevision(i64),
         #[prost(int64, tag = "6")]
         ModRevision(i64),
+        #[prost(bytes, tag = "7")]
+        Value(::prost::alloc::vec::Vec<u8>),
     }
 }
 #[derive(Clone, PartialEq, ::prost::Message)]

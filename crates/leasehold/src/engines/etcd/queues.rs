@@ -1,26 +1,34 @@
 //! Lines of entries: who wants a name, in the order of coming.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Etcd;
 use super::keys::{self, EtcdKeys, KeyKind};
 use super::link::{CallFault, over};
-use super::proto::{KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::marks::{LineMarks, last};
+use super::proto::{Compare, KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::settings::KeyNames;
 use super::txn::{self, read};
 use super::values::value;
 use crate::claim::{LeaseId, Mode, Wants};
 use crate::clock::Moment;
 use crate::engines::consensus::{
-    Entered, Joined, Newcomer, QueueEntry, QueueId, QueuePart, Session, WatchedQueue,
+    Departure, Entered, EntryAhead, Joined, Newcomer, QueueEntry, QueueId, QueuePart, Session,
+    WatchedQueue,
 };
 use crate::error::{Error, ErrorKind, Result};
 
+/// A lease that is over sooner is not worth a note.
+const MOMENT: Duration = Duration::from_millis(50);
 /// How much of a line is listed at first.
 const PAGE: i64 = 100;
 
 /// A line, as keys.
 pub(super) struct QueueKeys {
     part: QueuePart,
+    /// Its marks, in the layout that has them.
+    marks: Option<LineMarks>,
     /// What the keys of the line begin with.
     pub(super) prefix: String,
     /// What the keys of all lines of the name begin with.
@@ -31,11 +39,24 @@ pub(super) struct QueueKeys {
 
 /// What lies below a prefix.
 #[derive(Default)]
-struct View {
-    line: Vec<QueueEntry>,
+pub(super) struct View {
+    pub(super) line: Vec<QueueEntry>,
     stranger: Option<Mode>,
     /// Keys of other names lie between.
     mixed: bool,
+}
+
+/// What a join was answered.
+struct EntryAnswer {
+    own: RangeResponse,
+    tombstone: RangeResponse,
+    /// The line, if it was listed.
+    line: Option<RangeResponse>,
+    /// Who was last before, as far as there is a tail.
+    tail: Option<KeyValue>,
+    /// The queue where the line is not the queue itself, and the record where that
+    /// is wanted, which is only in the queue.
+    rest: RangeResponse,
 }
 
 impl Etcd {
@@ -68,34 +89,89 @@ impl Etcd {
         place: &QueueKeys,
         newcomer: &Newcomer,
         by: Moment,
-    ) -> Result<Ranges> {
+    ) -> Result<EntryAnswer> {
         let own = EtcdKeys::own(&place.prefix, session.id(), newcomer.id, newcomer.mode);
         let tombstone = self.keys.tombstone(place.part, newcomer.id);
-        let request = place.joining(&own, session, newcomer, &tombstone);
-        let found = ranges(self.on_session(session, self.link.try_ask(request, by).await)?);
-        let [own, tombstone, ..] = &found;
-        if own.kvs.is_empty() && !tombstone.kvs.is_empty() {
+        let marks = place.marks(newcomer.mode);
+        let request = place.joining(marks, &own, session, newcomer, &tombstone);
+        let answer = self.on_session(session, self.link.try_ask(request, by).await)?;
+        let found = EntryAnswer::of(answer, place.part, newcomer, marks.is_some());
+        if found.own.kvs.is_empty() && !found.tombstone.kvs.is_empty() {
             return Err(Error::new(ErrorKind::NotHeld, "this claim has been given back"));
         }
         Ok(found)
     }
 
     async fn read_off(
-        &self,
+        self: &Arc<Self>,
         place: &QueueKeys,
         newcomer: &Newcomer,
-        [own, _, line, rest]: Ranges,
+        found: EntryAnswer,
         by: Moment,
     ) -> Result<Joined> {
+        let EntryAnswer { own, line, tail, rest, .. } = found;
+        let marks = place.marks(newcomer.mode);
         let (queue, value) = if newcomer.wants.record() {
             (RangeResponse::default(), Some(rest.kvs.into_iter().next().map(value)))
         } else {
             (rest, None)
         };
-        let mine: Vec<_> = place.view(&own.kvs).line;
-        let View { line, stranger, .. } = self.whole(place, line, mine.first(), by).await?;
+        let mut mine: Vec<_> = place.view(&own.kvs).line;
+        // Whoever is content with a record need not know who is in line.
+        let content = newcomer.wants == Wants::RecordOrLease && matches!(value, Some(Some(_)));
+        let tail = tail.filter(|_| !content);
+        let listed = line.is_some();
+        let View { line, stranger, .. } = match (line, marks) {
+            (None, Some(marks)) => {
+                self.around(place, marks, mine.first_mut(), tail.as_ref(), by).await?
+            }
+            (line, _) => {
+                let line = line.unwrap_or_default();
+                let seen = self.whole(place, line, mine.first(), by).await?;
+                match mine.first().filter(|_| marks.is_some()) {
+                    Some(mine) => seen.seen_by(mine),
+                    None => seen,
+                }
+            }
+        };
+        if let Some(mine) = mine.first_mut() {
+            let seen = line.iter().find(|entry| entry.key == mine.key);
+            mine.behind = seen.and_then(|seen| seen.behind.clone());
+        }
+        if listed && marks.is_some() && mine.first().is_some_and(|mine| mine.behind.is_some()) {
+            self.note_first(line.first());
+        }
         let stranger = stranger.or_else(|| place.stranger(&queue.kvs));
         Ok(Joined { mine, line, stranger, value })
+    }
+
+    /// Who has listed a line notes who holds, for those who will not: if that has
+    /// not changed in a moment.
+    fn note_first(self: &Arc<Self>, first: Option<&QueueEntry>) {
+        let Some(first) = first.cloned() else { return };
+        let etcd = Arc::downgrade(self);
+        let clock = self.link.clock().clone();
+        self.home.spawn(async move {
+            clock.sleep_until(clock.now().after(MOMENT)).await;
+            if let Some(etcd) = etcd.upgrade() {
+                // Nothing depends on it.
+                let _ = etcd.announce(&first).await;
+            }
+        });
+    }
+
+    /// As much of a line as its marks tell, when it was not listed.
+    async fn around(
+        &self,
+        place: &QueueKeys,
+        marks: &LineMarks,
+        mine: Option<&mut QueueEntry>,
+        tail: Option<&KeyValue>,
+        by: Moment,
+    ) -> Result<View> {
+        let Some(mine) = mine else { return self.end_of_line(marks, tail, by).await };
+        mine.behind = tail.and_then(last);
+        self.near(place, marks, mine, by).await
     }
 
     pub(super) async fn list(
@@ -105,6 +181,11 @@ impl Etcd {
     ) -> Result<Vec<QueueEntry>> {
         let by = self.link.deadline();
         let place = self.place(line)?;
+        if let Some(mine) = mine
+            && let Some(marks) = place.marks(mine.mode)
+        {
+            return Ok(self.near(&place, marks, mine, by).await?.line);
+        }
         let limit = if mine.is_some() { PAGE } else { 0 };
         let first = self.link.ask(txn::oldest_below(&place.prefix, limit), by).await?;
         Ok(self.whole(&place, first, mine, by).await?.line)
@@ -155,13 +236,31 @@ impl Etcd {
         let found = self.tombstones.put_up(ways, &tombstone, read(all), by).await?;
         let mine = txn::found(found).flat_map(|range| range.kvs);
         let mine = mine.filter(|key| keys::is_of(&key.key, id));
-        let gone = mine.filter_map(|key| Some(txn::delete(str::from_utf8(&key.key).ok()?)));
-        let request = TxnRequest { success: gone.collect(), ..TxnRequest::default() };
-        if request.success.is_empty() {
-            return Ok(false);
+        let gone: Vec<_> = mine.filter_map(|key| self.withdrawing(&key)).collect();
+        let any = !gone.is_empty();
+        for request in gone {
+            self.link.ask(request, by).await?;
         }
-        self.link.ask(request, by).await?;
-        Ok(true)
+        Ok(any)
+    }
+
+    /// Removes one entry of a claim that was given up.
+    fn withdrawing(&self, key: &KeyValue) -> Option<TxnRequest> {
+        let (text, made) = (Arc::from(str::from_utf8(&key.key).ok()?), key.create_revision);
+        let leaver = self.keys.leaver(&text, made);
+        let marks = leaver.map(|leaver| leaver.leaving(&Departure::Early(None)));
+        let compare = vec![txn::made_at(&text, made)];
+        let success = std::iter::once(txn::delete(&text)).chain(marks).collect();
+        Some(TxnRequest { compare, success, failure: Vec::new() })
+    }
+
+    /// Notes that this entry holds, if it is there.
+    pub(super) async fn announce(&self, entry: &QueueEntry) -> Result<()> {
+        let Some(leaver) = self.keys.leaver(&entry.key, entry.order) else { return Ok(()) };
+        let compare = vec![txn::made_at(&entry.key, entry.order)];
+        let request = TxnRequest { compare, success: vec![leaver.holds()], failure: Vec::new() };
+        self.link.ask(request, self.link.deadline()).await?;
+        Ok(())
     }
 
     /// What a request on a session says of the session.
@@ -181,7 +280,10 @@ impl Etcd {
 
     fn place(&self, line: &QueueId) -> Result<QueueKeys> {
         let (prefix, base) = (self.keys.line(line)?, self.keys.base(&line.name)?);
-        Ok(QueueKeys { part: line.part, prefix, base, record: self.keys.record(&line.name) })
+        let marked = self.keys.names() == KeyNames::Escaped && line.part != QueuePart::Permits;
+        let marks = marked.then(|| LineMarks::of(&prefix));
+        let record = self.keys.record(&line.name);
+        Ok(QueueKeys { part: line.part, marks, prefix, base, record })
     }
 
     /// As much of a line as matters to `mine`, all of it if that is nobody's.
@@ -218,26 +320,52 @@ impl QueueKeys {
     /// repeated one finds what the first has left.
     fn joining(
         &self,
+        marks: Option<&LineMarks>,
         own: &str,
         session: &Session,
         newcomer: &Newcomer,
         tombstone: &str,
     ) -> TxnRequest {
         let mut compare = vec![txn::absent(own), txn::absent(tombstone)];
-        compare.extend(newcomer.only_if_empty.then(|| txn::none_below(&self.prefix)));
         let instead = newcomer.wants == Wants::RecordOrLease;
         compare.extend(instead.then(|| txn::absent(&self.record)));
-        let line = txn::oldest_below(&self.prefix, PAGE);
-        let mut looks = vec![read(txn::one(own)), read(txn::one(tombstone)), read(line)];
+        compare.extend(newcomer.only_if_empty.then(|| self.nobody(marks)).into_iter().flatten());
+        let list = read(txn::oldest_below(&self.prefix, PAGE));
+        let mut looks = vec![read(txn::one(own)), read(txn::one(tombstone))];
         looks.extend((self.part != QueuePart::Queue).then(|| read(self.queue())));
         looks.extend(newcomer.wants.record().then(|| read(txn::one(&self.record))));
         let mut metadata = newcomer.metadata.clone();
         if self.part != QueuePart::Door {
             metadata.mode = Some(newcomer.mode);
         }
-        let mut success = vec![txn::put(own, metadata.write(), session.id().cast_signed())];
+        let lease = session.id().cast_signed();
+        let mut success = vec![txn::put(own, metadata.write(), lease)];
         success.extend(looks.iter().cloned());
+        let Some(marks) = marks else {
+            success.push(list.clone());
+            looks.push(list);
+            return TxnRequest { compare, success, failure: looks };
+        };
+        looks.push(marks.last_or(vec![list.clone()], Vec::new()));
+        if !newcomer.only_if_empty {
+            let swap = marks.last_or(vec![list], vec![txn::put(&marks.tail, own.into(), lease)]);
+            // Who is alone has nobody to tell.
+            success.push(txn::either(self.nobody(Some(marks)), Vec::new(), vec![swap]));
+        }
         TxnRequest { compare, success, failure: looks }
+    }
+
+    /// If nobody is in line. The first that fails is the last that is looked at: a
+    /// tail spares the servers a look at all who are.
+    fn nobody(&self, marks: Option<&LineMarks>) -> Vec<Compare> {
+        let no_tail = marks.map(|marks| txn::absent(&marks.tail));
+        no_tail.into_iter().chain([txn::none_below(&self.prefix)]).collect()
+    }
+
+    /// The marks of the line, if who takes the name like this goes by them: readers
+    /// and writers, who may hold together, list their line.
+    fn marks(&self, mode: Mode) -> Option<&LineMarks> {
+        self.marks.as_ref().filter(|_| mode == Mode::Exclusive)
     }
 
     /// Who is in the queue: its keys begin with a lease in hex, before the parts.
@@ -246,13 +374,14 @@ impl QueueKeys {
         RangeRequest { range_end, ..txn::below(&self.base, PAGE) }
     }
 
-    fn view(&self, keys: &[KeyValue]) -> View {
+    pub(super) fn view(&self, keys: &[KeyValue]) -> View {
         let mut view = View::default();
         for key in keys {
             match keys::read(&self.prefix, self.part, key) {
                 KeyKind::QueueEntry(entry) => view.line.push(entry),
                 KeyKind::Permits(mode) => view.stranger = Some(mode),
                 KeyKind::Other => view.mixed = true,
+                KeyKind::Mark => {}
             }
         }
         view
@@ -274,11 +403,51 @@ fn is_among_others(joined: &Joined, newcomer: &Newcomer) -> bool {
     newcomer.only_if_empty && nobody && !found
 }
 
-type Ranges = [RangeResponse; 4];
+impl EntryAnswer {
+    fn of(answer: TxnResponse, part: QueuePart, newcomer: &Newcomer, by_marks: bool) -> Self {
+        let (joined, chosen) = (answer.succeeded, txn::chosen(&answer));
+        let mut found = txn::found(answer);
+        let mut next = || found.next().unwrap_or_default();
+        let (own, tombstone) = (next(), next());
+        let more = newcomer.wants.record() || part != QueuePart::Queue;
+        let rest = if more { next() } else { RangeResponse::default() };
+        if !by_marks {
+            return Self { own, tombstone, line: Some(next()), tail: None, rest };
+        }
+        let (line, tail) = match chosen {
+            // It has met nobody.
+            None => (Some(own.clone()), None),
+            Some(alone) if joined && alone.succeeded => (Some(own.clone()), None),
+            Some(swap) if joined => last_of(txn::chosen(&swap)),
+            looked => last_of(looked),
+        };
+        // Of a repeated join it is too late to say who was last before it.
+        let repeated = !joined && !own.kvs.is_empty();
+        Self { own, tombstone, line, tail: tail.filter(|_| !repeated), rest }
+    }
+}
 
-/// What the reads of a join found. The last is the queue where the line is not the
-/// queue itself, and the record where that is wanted, which is only in the queue.
-fn ranges(answer: TxnResponse) -> Ranges {
-    let mut found = txn::found(answer);
-    std::array::from_fn(|_| found.next().unwrap_or_default())
+/// What `LineMarks::last_or` found: a list, or who is last.
+fn last_of(looked: Option<TxnResponse>) -> (Option<RangeResponse>, Option<KeyValue>) {
+    let listed = looked.as_ref().is_some_and(|looked| looked.succeeded);
+    let range = looked.and_then(|looked| txn::found(looked).next()).unwrap_or_default();
+    if listed { (Some(range), None) } else { (None, range.kvs.into_iter().next()) }
+}
+
+impl View {
+    pub(super) fn of(line: impl IntoIterator<Item = QueueEntry>) -> Self {
+        Self { line: line.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The same, with what it tells of the place of `mine`.
+    pub(super) fn seen_by(mut self, mine: &QueueEntry) -> Self {
+        let before = self.line.iter().filter(|entry| entry.order < mine.order);
+        let last = before.max_by_key(|entry| entry.order);
+        let behind = last.map(|last| EntryAhead { key: Arc::clone(&last.key), order: last.order });
+        let own = self.line.iter_mut().find(|entry| entry.key == mine.key);
+        if let Some(own) = own {
+            own.behind = behind;
+        }
+        self
+    }
 }

@@ -10,8 +10,8 @@ use crate::claim::{Claim, LeaseId, Mode, Owner, Ticket, Verdict, Wants};
 use crate::clock::Clock;
 use crate::engine::Event;
 use crate::engines::consensus::{
-    self, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, QueueEntry, QueueId,
-    QueuePart, Session, TxnStep, ValueLife, ValueNews,
+    self, Departure, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, QueueEntry,
+    QueueId, QueuePart, Session, TxnStep, ValueLife, ValueNews,
 };
 use crate::error::{ErrorKind, Result};
 use crate::name::{Name, Namespace};
@@ -50,7 +50,8 @@ async fn entry(etcd: &Arc<Etcd>, line: &QueueId, mode: Mode) -> QueueEntry {
 }
 
 fn remove(entry: &QueueEntry) -> Vec<TxnStep> {
-    vec![TxnStep::Remove { key: Arc::clone(&entry.key), fence: entry.fence.unwrap() }]
+    let (key, fence) = (Arc::clone(&entry.key), entry.fence.unwrap());
+    vec![TxnStep::Remove { key, fence, departure: Departure::Early(entry.behind.clone()) }]
 }
 
 /// A limit for what is bound to happen.
@@ -136,7 +137,8 @@ async fn those_who_join_stand_in_the_order_of_coming() {
     assert_eq!(second.line[0].key, mine.mine[0].key);
     assert_eq!(&*second.line[0].metadata.as_ref().unwrap().label, "somebody");
     assert!(second.mine[0].fence > mine.mine[0].fence);
-    assert_eq!(there.list(line, None).await.unwrap(), second.line);
+    let all = there.list(line, None).await.unwrap();
+    assert!(all.iter().map(|entry| &entry.key).eq(second.line.iter().map(|entry| &entry.key)));
 }
 
 #[tokio::test]
@@ -194,9 +196,8 @@ async fn a_long_line_is_told_by_its_head_and_the_one_before_mine() {
         all.push(entry(&etcd, &line, Mode::Exclusive).await);
     }
     let last = joined(&etcd, &line, &newcomer(Mode::Exclusive)).await;
-    assert_eq!((last.line.len(), last.line[0].key == all[0].key), (102, true));
-    assert_eq!(last.line[100], all[119]);
-    assert_eq!(last.line[101], last.mine[0]);
+    let told: Vec<_> = last.line.iter().map(|entry| &entry.key).collect();
+    assert_eq!(told, [&all[0].key, &all[119].key, &last.mine[0].key]);
     let reader = joined(&etcd, &queue("long"), &newcomer(Mode::Read)).await;
     assert_eq!(reader.line.len(), 122, "whoever waits for many is told all");
     assert_eq!(etcd.list(line, Some(all[119].clone())).await.unwrap().last(), Some(&all[119]));
@@ -503,4 +504,153 @@ async fn a_session_cut_short_while_a_record_is_read_shortens_the_grant() {
     session.retime(TTL / 5, Clock::System.now());
     let Ok(Verdict::Granted(grant)) = again.await else { panic!("it is ours") };
     assert!(grant.sent_at.after(grant.ttl) <= session.deadline(), "{grant:?}");
+}
+
+/// What one entry is told of its line: whom it stands behind, and itself.
+async fn told(etcd: &Arc<Etcd>, line: &QueueId, mine: &mut QueueEntry) -> Option<Arc<str>> {
+    let found = etcd.list(line.clone(), Some(mine.clone())).await.unwrap();
+    let at = found.iter().position(|entry| entry.key == mine.key).expect("it is in line");
+    mine.behind.clone_from(&found[at].behind);
+    (at > 0).then(|| Arc::clone(&found[at - 1].key))
+}
+
+async fn leave(etcd: &Arc<Etcd>, entry: QueueEntry, departure: Departure) {
+    let (key, fence) = (entry.key, entry.fence.unwrap());
+    let step = TxnStep::Remove { key, fence, departure };
+    etcd.change(vec![step]).await.unwrap().expect("it was there");
+}
+
+fn early(entry: &QueueEntry) -> Departure {
+    Departure::Early(entry.behind.clone())
+}
+
+fn keys_left(server: &EtcdTestServer) -> String {
+    server.ctl(&["get", "--prefix", "leasehold/default/", "--keys-only"])
+}
+
+#[tokio::test]
+async fn whoever_stood_behind_one_that_left_early_stands_behind_the_one_before_it() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let line = queue("early");
+    let first = entry(&etcd, &line, Mode::Exclusive).await;
+    let second = entry(&etcd, &line, Mode::Exclusive).await;
+    let mut third = entry(&etcd, &line, Mode::Exclusive).await;
+    leave(&etcd, second.clone(), early(&second)).await;
+    assert_eq!(told(&etcd, &line, &mut third).await.as_ref(), Some(&first.key));
+    // The last of the line leaves early: who comes next stands where it stood.
+    leave(&etcd, third.clone(), early(&third)).await;
+    let mut fourth = entry(&etcd, &line, Mode::Exclusive).await;
+    assert_eq!(told(&etcd, &line, &mut fourth).await.as_ref(), Some(&first.key));
+    leave(&etcd, first, Departure::Front).await;
+    assert_eq!(told(&etcd, &line, &mut fourth).await, None);
+    leave(&etcd, fourth, Departure::Front).await;
+    assert_eq!(keys_left(&server).trim(), "", "nothing is left of the line");
+}
+
+/// A tail goes with the lease of the last: that it is missing means nothing.
+#[tokio::test]
+async fn a_tail_that_went_with_its_lease_hides_nobody() {
+    let server = EtcdTestServer::start();
+    let (here, there) = (server.client("").await, server.client("").await);
+    let line = queue("tail");
+    let first = entry(&here, &line, Mode::Exclusive).await;
+    let mut second = entry(&here, &line, Mode::Exclusive).await;
+    entry(&there, &line, Mode::Exclusive).await;
+    there.close().await.unwrap();
+    let mut last = entry(&here, &line, Mode::Exclusive).await;
+    assert_eq!(told(&here, &line, &mut last).await.as_ref(), Some(&second.key));
+    leave(&here, first, Departure::Front).await;
+    assert_eq!(told(&here, &line, &mut last).await.as_ref(), Some(&second.key));
+    assert_eq!(told(&here, &line, &mut second).await, None);
+    leave(&here, second, Departure::Front).await;
+    leave(&here, last, Departure::Front).await;
+    assert_eq!(keys_left(&server).trim(), "");
+}
+
+/// Somebody removes a holder by hand, and the servers forget what was.
+#[tokio::test]
+async fn without_marks_and_history_the_line_is_listed() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let line = queue("bare");
+    let first = entry(&etcd, &line, Mode::Exclusive).await;
+    let second = entry(&etcd, &line, Mode::Exclusive).await;
+    let mut third = entry(&etcd, &line, Mode::Exclusive).await;
+    server.ctl(&["del", &second.key]);
+    let sign = entry(&etcd, &queue("sign"), Mode::Exclusive).await;
+    server.ctl(&["compact", &sign.order.to_string()]);
+    assert_eq!(told(&etcd, &line, &mut third).await.as_ref(), Some(&first.key));
+    server.ctl(&["del", &first.key]);
+    assert_eq!(told(&etcd, &line, &mut third).await, None);
+    let gone = vec![TxnStep::Remove {
+        key: Arc::clone(&third.key),
+        fence: third.fence.unwrap(),
+        departure: early(&third),
+    }];
+    server.ctl(&["del", &third.key]);
+    assert_eq!(etcd.change(gone).await.unwrap(), None);
+    leave(&etcd, sign, Departure::Front).await;
+    assert_eq!(keys_left(&server).trim(), "", "its tail goes as well");
+}
+
+/// Many lives of a line: each entry is told what a list of all would tell it.
+#[tokio::test]
+async fn marks_tell_what_a_list_would() {
+    let server = EtcdTestServer::start();
+    let line = queue("lives");
+    let watcher = server.client("").await;
+    let mut clients = [server.client("").await, server.client("").await];
+    let mut alive: Vec<(usize, QueueEntry)> = Vec::new();
+    let mut chance: u64 = 0x2545_f491_4f6c_dd1d;
+    let mut draw = |of: usize| {
+        chance =
+            chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(chance >> 33).unwrap() % of
+    };
+    for step in 0..250 {
+        let who = draw(clients.len());
+        match draw(20) {
+            0..9 => alive.push((who, entry(&clients[who], &line, Mode::Exclusive).await)),
+            9..13 if !alive.is_empty() => {
+                let (who, first) = alive.remove(0);
+                leave(&clients[who], first, Departure::Front).await;
+            }
+            13..17 if alive.len() > 1 => {
+                let at = 1 + draw(alive.len() - 1);
+                let (who, leaver) = alive.remove(at);
+                let departure = if draw(4) == 0 { Departure::Early(None) } else { early(&leaver) };
+                leave(&clients[who], leaver, departure).await;
+            }
+            17 if !alive.is_empty() => {
+                let (_, removed) = alive.remove(draw(alive.len()));
+                server.ctl(&["del", &removed.key]);
+            }
+            18 if draw(3) == 0 => {
+                clients[who].close().await.unwrap();
+                clients[who] = server.client("").await;
+                alive.retain(|(of, _)| *of != who);
+            }
+            19 if draw(4) == 0 => {
+                let sign = put(&watcher, "sign", If::Any, b"", ValueLife::Forever).await.unwrap();
+                server.ctl(&["compact", &sign.unwrap().to_string()]);
+            }
+            _ => {}
+        }
+        let all = watcher.list(line.clone(), None).await.unwrap();
+        assert!(all.iter().map(|it| &it.key).eq(alive.iter().map(|(_, it)| &it.key)), "{step}");
+        // Not all of them look each time, as in life.
+        for at in 0..alive.len() {
+            if draw(3) == 0 {
+                let before = at.checked_sub(1).map(|before| Arc::clone(&alive[before].1.key));
+                let (who, mine) = &mut alive[at];
+                assert_eq!(told(&clients[*who], &line, mine).await, before, "{step}: {at}");
+            }
+        }
+    }
+    for (who, entry) in alive {
+        leave(&clients[who], entry, Departure::Front).await;
+    }
+    let left = keys_left(&server);
+    assert!(left.split_whitespace().all(|key| key.ends_with("/sign")), "{left}");
 }

@@ -53,6 +53,30 @@ pub(super) fn written_at(key: &str, revision: i64) -> Compare {
     }
 }
 
+/// If the key has this value.
+pub(super) fn valued(key: &str, value: Vec<u8>) -> Compare {
+    Compare {
+        target: CompareTarget::Value.into(),
+        target_union: Some(TargetUnion::Value(value)),
+        ..absent(key)
+    }
+}
+
+/// One of two things, in the middle of a transaction. What it is to be is seen in
+/// the store as it was before the transaction.
+pub(super) fn either(
+    compare: Vec<Compare>,
+    success: Vec<RequestOp>,
+    failure: Vec<RequestOp>,
+) -> RequestOp {
+    RequestOp { request: Some(Request::RequestTxn(TxnRequest { compare, success, failure })) }
+}
+
+/// One key, as it was at this revision.
+pub(super) fn once(key: &str, revision: i64) -> RangeRequest {
+    RangeRequest { revision, ..one(key) }
+}
+
 /// One key.
 pub(super) fn one(key: &str) -> RangeRequest {
     RangeRequest { key: key.into(), ..RangeRequest::default() }
@@ -129,6 +153,14 @@ pub(super) fn found(answer: TxnResponse) -> impl Iterator<Item = RangeResponse> 
         _ => None,
     };
     answer.responses.into_iter().filter_map(range)
+}
+
+/// What came of the either-or of a transaction.
+pub(super) fn chosen(answer: &TxnResponse) -> Option<TxnResponse> {
+    answer.responses.iter().find_map(|op| match &op.response {
+        Some(Response::ResponseTxn(chosen)) => Some(chosen.clone()),
+        _ => None,
+    })
 }
 
 /// Revisions count from 1.

@@ -12,6 +12,7 @@ use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
 use super::txn;
 use super::watches::KeyWatch;
 use crate::clock::Moment;
+use crate::engine::records::PAGE_BYTES;
 use crate::engines::consensus::{If, Scan, Session, StoredValue, ValueLife, ValueNews};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -111,15 +112,16 @@ impl Etcd {
         let records = self.keys.records(namespace);
         let range_end = txn::end_of(&(records.clone() + prefix));
         let mut key = (records.clone() + prefix.max(from)).into_bytes();
-        let mut page = Vec::new();
+        let (mut page, mut bytes) = (Vec::new(), 0);
         loop {
             let limit = i64::try_from(PAGE.min(most - page.len()).max(1)).unwrap_or(1);
             let range_end = range_end.clone();
             let request = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
             let range = self.link.ask(request, by).await?;
             key = range.kvs.last().map(|last| after(&last.key)).unwrap_or_default();
+            bytes += range.kvs.iter().map(|kv| kv.value.len()).sum::<usize>();
             page.extend(range.kvs.into_iter().filter_map(|kv| named(namespace, &records, kv)));
-            if !range.more || page.len() >= most {
+            if !range.more || page.len() >= most || bytes >= PAGE_BYTES {
                 return Ok((page, range.more));
             }
         }

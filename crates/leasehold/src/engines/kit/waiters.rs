@@ -21,7 +21,6 @@ pub(in crate::engines) struct Tickets<O>(Mutex<HashMap<LeaseId, TicketEntry<O>>>
 
 #[derive(Debug)]
 struct TicketEntry<O> {
-    ticket: Ticket,
     session: SessionId,
     phase: TicketPhase<O>,
     /// There is reason to claim again, whatever the phase says.
@@ -67,9 +66,8 @@ pub(in crate::engines) enum TicketStatus<O> {
 }
 
 impl<O> TicketEntry<O> {
-    fn new(ticket: &Ticket) -> Self {
+    const fn new() -> Self {
         Self {
-            ticket: ticket.clone(),
             session: 0,
             phase: TicketPhase::Asked,
             look: false,
@@ -114,12 +112,12 @@ impl<O: QueueOutlook> Tickets<O> {
 
     /// Makes ready for a hand-over that may come before the claim is answered.
     pub(in crate::engines) fn expect(&self, ticket: &Ticket) {
-        self.map().entry(ticket.id).or_insert_with(|| TicketEntry::new(ticket));
+        self.map().entry(ticket.id).or_insert_with(TicketEntry::new);
     }
 
     pub(in crate::engines) fn queued(&self, ticket: &Ticket, session: SessionId, outlook: O) {
         let mut map = self.map();
-        let entry = map.entry(ticket.id).or_insert_with(|| TicketEntry::new(ticket));
+        let entry = map.entry(ticket.id).or_insert_with(TicketEntry::new);
         (entry.session, entry.crowded) = (session, true);
         entry.floor = entry.floor.max(outlook.floor());
         let handed =
@@ -132,7 +130,7 @@ impl<O: QueueOutlook> Tickets<O> {
     /// Notes that a ticket is held; true if it is the only one.
     pub(in crate::engines) fn held(&self, ticket: &Ticket, session: SessionId, fence: u64) -> bool {
         let mut map = self.map();
-        let entry = map.entry(ticket.id).or_insert_with(|| TicketEntry::new(ticket));
+        let entry = map.entry(ticket.id).or_insert_with(TicketEntry::new);
         (entry.session, entry.phase, entry.fence) = (session, TicketPhase::Held, fence);
         map.len() == 1
     }
@@ -228,6 +226,13 @@ impl<O: QueueOutlook> Tickets<O> {
         ids.map(|id| map.get(&id).and_then(TicketEntry::known)).collect()
     }
 
+    /// Those that wait, and the sessions that keep their places.
+    pub(in crate::engines) fn places(&self) -> Vec<(LeaseId, SessionId)> {
+        let map = self.map();
+        let queued = map.iter().filter(|(_, it)| matches!(it.phase, TicketPhase::Queued(_)));
+        queued.map(|(id, entry)| (*id, entry.session)).collect()
+    }
+
     /// What a waiter would find; nothing is taken.
     pub(in crate::engines) fn glance(&self, id: LeaseId) -> TicketStatus<O> {
         let mut map = self.map();
@@ -277,30 +282,14 @@ impl<O: QueueOutlook> Tickets<O> {
         self.map().get(&id).is_some_and(|entry| entry.crowded)
     }
 
-    /// What a ticket that waits knows of its name.
-    pub(in crate::engines) fn outlook(&self, id: LeaseId) -> Option<O> {
-        match &self.map().get(&id)?.phase {
-            TicketPhase::Queued(outlook) => Some(outlook.clone()),
-            _ => None,
-        }
+    /// Whether the ticket waits, and is on nobody's way to claim again.
+    pub(in crate::engines) fn is_queued(&self, id: LeaseId) -> bool {
+        let queued = |entry: &TicketEntry<O>| matches!(entry.phase, TicketPhase::Queued(_));
+        self.map().get(&id).is_some_and(queued)
     }
 
     pub(in crate::engines) fn is_empty(&self) -> bool {
         self.map().is_empty()
-    }
-
-    pub(in crate::engines) fn has_waiting(&self) -> bool {
-        self.map().values().any(|entry| matches!(entry.phase, TicketPhase::Queued(_)))
-    }
-
-    /// Those that wait, and what they know.
-    pub(in crate::engines) fn waiting(&self) -> Vec<(Ticket, O)> {
-        let map = self.map();
-        let waiting = map.values().filter_map(|entry| match &entry.phase {
-            TicketPhase::Queued(outlook) => Some((entry.ticket.clone(), outlook.clone())),
-            _ => None,
-        });
-        waiting.collect()
     }
 
     /// A waiter has reason to claim again. A claim that is on its way sees for

@@ -3,31 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::sorted_table::SortedTable;
 use crate::claim::{LeaseId, RawRecord, Ticket};
 use crate::clock::Moment;
-use crate::engine::records::PageInProgress;
-use crate::engine::{Page, RecordEvent, RecordListing, Scope};
+use crate::engine::{RecordEvent, Scope};
 use crate::engines::kit::watch_queue::WatchQueue;
-use crate::name::{Name, NameMap};
+use crate::name::Name;
 
 /// How many records whose time is up are removed in passing.
 const BROOM: usize = 64;
-/// How often a watcher looks whether a lease has expired that keeps a record.
-const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 pub(super) struct MemoryRecords {
-    drawers: NameMap<NamespaceRecords>,
-    /// The names in byte order, from the first time that someone lists them:
-    /// most programs never do, and to keep them costs more than the rest.
-    order: Option<BTreeSet<Name>>,
+    drawers: SortedTable<NamespaceRecords>,
     /// Which records end when, by themselves.
     lapses: BTreeSet<(Moment, Name)>,
     /// None of them ends before.
     next_lapse: Moment,
     bonds: BTreeMap<LeaseId, Bond>,
+    /// When each of those leases ends if nobody renews it.
+    ends: BTreeSet<(Moment, LeaseId)>,
     queues: Vec<(Scope, Arc<WatchQueue>)>,
 }
 
@@ -42,6 +38,7 @@ struct NamespaceRecords {
 #[derive(Debug)]
 struct Bond {
     lease: Name,
+    ends: Moment,
     records: BTreeSet<Name>,
 }
 
@@ -62,9 +59,19 @@ impl MemoryRecords {
         self.bonds.get(&lease).map(|bond| bond.lease.clone())
     }
 
-    /// What all leases are on that records are bound to.
-    pub(super) fn leases(&self) -> Vec<Name> {
-        self.bonds.values().map(|bond| bond.lease.clone()).collect()
+    /// A lease that may have ended by now, and what it is on.
+    pub(super) fn next_end(&self, now: Moment) -> Option<(LeaseId, Name)> {
+        let (_, id) = self.ends.first().filter(|(ends, _)| *ends <= now)?;
+        self.bonds.get(id).map(|bond| (*id, bond.lease.clone()))
+    }
+
+    /// A lease goes on until then.
+    pub(super) fn goes_on(&mut self, id: LeaseId, until: Moment) {
+        if let Some(bond) = self.bonds.get_mut(&id) {
+            self.ends.remove(&(bond.ends, id));
+            bond.ends = until;
+            self.ends.insert((until, id));
+        }
     }
 
     /// Puts a value there in place of whatever was.
@@ -73,23 +80,21 @@ impl MemoryRecords {
         name: &Name,
         record: RawRecord,
         expires: Moment,
-        lease: Option<&Ticket>,
+        lease: Option<(&Ticket, Moment)>,
     ) {
-        self.take(name);
+        self.unlink(name);
         self.tell_stored(name, &record);
-        if let Some(order) = &mut self.order {
-            order.insert(name.clone());
-        }
         if expires != Moment::NEVER {
             self.next_lapse = self.next_lapse.min(expires);
             self.lapses.insert((expires, name.clone()));
         }
-        if let Some(ticket) = lease {
-            let new = || Bond { lease: ticket.name.clone(), records: BTreeSet::new() };
+        if let Some((ticket, ends)) = lease {
+            let new = || Bond { lease: ticket.name.clone(), ends, records: BTreeSet::new() };
             self.bonds.entry(ticket.id).or_insert_with(new).records.insert(name.clone());
+            self.goes_on(ticket.id, ends);
         }
-        let lease = lease.map(|ticket| ticket.id);
-        self.drawers.insert(name.clone(), NamespaceRecords { record, expires, lease });
+        let lease = lease.map(|(ticket, _)| ticket.id);
+        self.drawers.put(name, NamespaceRecords { record, expires, lease });
     }
 
     /// Changes a value that is there, and nothing else of it.
@@ -101,30 +106,27 @@ impl MemoryRecords {
     }
 
     pub(super) fn remove(&mut self, name: &Name) {
-        if self.take(name) {
+        self.unlink(name);
+        if self.drawers.remove(name).is_some() {
             self.tell(name, || RecordEvent::Deleted(name.clone()));
         }
     }
 
-    fn take(&mut self, name: &Name) -> bool {
-        let Some(NamespaceRecords { expires, lease, .. }) = self.drawers.remove(name) else {
-            return false;
-        };
-        if let Some(order) = &mut self.order {
-            order.remove(name);
+    /// Takes it out of the tables beside it.
+    fn unlink(&mut self, name: &Name) {
+        let Some(NamespaceRecords { expires, lease, .. }) = self.drawers.get(name) else { return };
+        if *expires != Moment::NEVER {
+            self.lapses.remove(&(*expires, name.clone()));
         }
-        if expires != Moment::NEVER {
-            self.lapses.remove(&(expires, name.clone()));
-        }
-        if let Some(id) = lease
+        if let Some(id) = *lease
             && let Some(bond) = self.bonds.get_mut(&id)
         {
             bond.records.remove(name);
             if bond.records.is_empty() {
+                self.ends.remove(&(bond.ends, id));
                 self.bonds.remove(&id);
             }
         }
-        true
     }
 
     /// Removes what went with a lease; says how much that was.
@@ -151,48 +153,34 @@ impl MemoryRecords {
         let over = self.lapses.iter().take_while(|(at, _)| *at <= now).take(BROOM);
         let over: Vec<Name> = over.map(|(_, name)| name.clone()).collect();
         over.iter().for_each(|name| self.remove(name));
-        self.next_lapse = self.lapses.first().map_or(Moment::NEVER, |(at, _)| *at);
+        self.next_lapse = self.next_lapse();
         over.len() as u64
     }
 
     /// When a watcher has to look although nobody changes anything.
-    pub(super) fn look_at(&self, now: Moment) -> Moment {
-        let lapse = self.lapses.first().map_or(Moment::NEVER, |(at, _)| *at);
-        if self.bonds.is_empty() { lapse } else { lapse.min(now.after(LOOK)) }
+    pub(super) fn look_at(&self) -> Moment {
+        let end = self.ends.first().map_or(Moment::NEVER, |(ends, _)| *ends);
+        self.next_lapse().min(end)
     }
 
-    pub(super) fn list(&mut self, scope: &Scope, page: &Page, now: Moment) -> RecordListing {
-        if self.order.is_none() {
-            self.order = Some(self.drawers.keys().cloned().collect());
-        }
-        let mut filling = PageInProgress::new(page);
-        let mut from = page.after.clone().map_or(Bound::Unbounded, Bound::Excluded);
-        while let Some((name, space)) = self.next_from(scope, &from) {
-            let leap = scope.leap(name.as_str());
-            if leap.is_none()
-                && space.expires > now
-                && !filling.add(name.clone(), space.record.clone())
-            {
-                break;
-            }
-            let ahead = leap.and_then(|text| Name::new(scope.namespace(), text).ok());
-            from = ahead.map_or_else(|| Bound::Excluded(name.clone()), Bound::Included);
-        }
-        filling.done()
+    /// When the next one ends by itself.
+    pub(super) fn next_lapse(&self) -> Moment {
+        self.lapses.first().map_or(Moment::NEVER, |(at, _)| *at)
     }
 
-    /// The first record at or after `from` that starts with the root.
-    fn next_from(&self, scope: &Scope, from: &Bound<Name>) -> Option<(&Name, &NamespaceRecords)> {
-        let begins =
-            |name: &Name| (name.namespace(), name.as_str()) >= (scope.namespace(), scope.root());
-        let start = match from {
-            Bound::Included(name) | Bound::Excluded(name) if begins(name) => from.clone(),
-            _ => root_of(scope),
-        };
-        let name = self.order.as_ref()?.range((start, Bound::Unbounded)).next()?;
-        let inside = name.namespace() == scope.namespace();
-        let found = inside && name.as_str().starts_with(scope.root());
-        found.then(|| self.drawers.get_key_value(name)).flatten()
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        self.drawers.size()
+    }
+
+    /// Puts some names in order; whether all are.
+    pub(super) fn sort_some(&mut self) -> bool {
+        self.drawers.sort_some()
+    }
+
+    /// The first name from here on, of those that are in order.
+    pub(super) fn first(&self, from: Bound<&Name>) -> Option<&Name> {
+        self.drawers.walk(from).next().map(|(name, _)| name)
     }
 
     pub(super) fn watch(&mut self, scope: Scope) -> Arc<WatchQueue> {
@@ -217,11 +205,4 @@ impl MemoryRecords {
         let hearers = self.queues.iter().filter(|(scope, _)| scope.covers(name));
         hearers.for_each(|(_, queue)| queue.push(event()));
     }
-}
-
-/// Where the walk through a scope begins. The empty root is no name; the
-/// smallest name there is comes before all others.
-fn root_of(scope: &Scope) -> Bound<Name> {
-    let first = if scope.root().is_empty() { " " } else { scope.root() };
-    Name::new(scope.namespace(), first).map_or(Bound::Unbounded, Bound::Included)
 }

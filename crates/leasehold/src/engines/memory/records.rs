@@ -1,13 +1,19 @@
 //! Records, under the same mutex as the leases.
 
 use std::future::ready;
+use std::ops::Bound;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use tokio::task::yield_now;
+
+use super::name_prefix::NamePrefix;
+use super::sorted_table::SOME;
 use super::{Memory, MemoryState, lock};
 use crate::claim::{RawRecord, Store, Ticket};
 use crate::clock::{Clock, Moment};
-use crate::engine::records::{not_held, sum};
+use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::state::{Answer, Verb};
 use crate::engine::{
     BoxFuture, Page, RecordEvent, RecordEvents, RecordListing, RecordStore, Scope,
@@ -40,24 +46,32 @@ impl MemoryState {
             return Ok(Err(found.cloned()));
         }
         let lease = store.bound_to.as_ref().filter(|_| store.value.is_some());
-        if lease.is_some_and(|ticket| !self.bind(ticket, now)) {
-            return Err(not_held(store));
-        }
+        let bond = match lease.map(|ticket| (ticket, self.bind(ticket, now))) {
+            Some((_, None)) => return Err(not_held(store)),
+            Some((ticket, Some(left))) => Some((ticket, now.after(left))),
+            None => None,
+        };
         self.fence += 1;
         match store.value.take() {
             Some(value) => {
                 let expires = store.ttl.map_or(Moment::NEVER, |ttl| now.after(ttl));
                 let record = RawRecord::new(value, self.fence);
-                self.records.put(&store.name, record, expires, store.bound_to.as_ref());
+                self.records.put(&store.name, record, expires, bond);
+                if expires != Moment::NEVER {
+                    self.sweep_later();
+                }
             }
             None => self.records.remove(&store.name),
         }
         Ok(Ok(self.fence))
     }
 
-    fn bind(&mut self, ticket: &Ticket, now: Moment) -> bool {
-        let answer = self.step(&ticket.name, Verb::Bind { id: ticket.id }, now);
-        matches!(answer, Answer::Held { .. })
+    /// How long the lease runs that something is bound to.
+    fn bind(&mut self, ticket: &Ticket, now: Moment) -> Option<Duration> {
+        match self.step(&ticket.name, Verb::Bind { id: ticket.id }, now) {
+            Answer::Held { ttl } => Some(ttl),
+            _ => None,
+        }
     }
 
     fn add(&mut self, name: &Name, amount: u64, now: Moment) -> Result<u64> {
@@ -73,10 +87,42 @@ impl MemoryState {
         Ok(sum)
     }
 
+    /// Goes on with a page; true if that is all of it.
+    fn walk(&mut self, walk: &mut RecordWalk, scope: &Scope, now: Moment) -> bool {
+        self.records.sort_some() && (0..SOME).any(|_| !self.pass(walk, scope, now))
+    }
+
+    /// Passes one record; false if the page ends before it.
+    fn pass(&mut self, walk: &mut RecordWalk, scope: &Scope, now: Moment) -> bool {
+        let of = NamePrefix { namespace: scope.namespace(), text: scope.root() };
+        let from = match &walk.ahead {
+            Some(ahead) => Some(Bound::Included(ahead.clone())),
+            None => of.after(walk.seen.as_ref()),
+        };
+        let next = from.and_then(|from| self.records.first(from.as_ref()));
+        let Some(name) = next.filter(|name| of.covers(name)).cloned() else { return false };
+        let leap = scope.leap(name.as_str());
+        walk.ahead = leap.as_deref().and_then(|text| Name::new(scope.namespace(), text).ok());
+        if leap.is_none()
+            && let Some(record) = self.record(&name, now).cloned()
+            && !walk.filling.add(name.clone(), record)
+        {
+            return false;
+        }
+        walk.seen = Some(name);
+        true
+    }
+
     /// Lets time pass for all that may end by itself.
     fn look(&mut self, now: Moment) {
-        for lease in self.records.leases() {
+        for _ in 0..SOME {
+            let Some((id, lease)) = self.records.next_end(now) else { break };
             self.step(&lease, Verb::Tick, now);
+            let held = self.names.get(&lease).and_then(|slot| slot.state.held(id, now));
+            match held.and_then(|held| held.time_left) {
+                Some(left) => self.records.goes_on(id, now.after(left)),
+                None => self.fence += self.records.unbind(id),
+            }
         }
         self.fence += self.records.lapse(now);
     }
@@ -106,9 +152,13 @@ impl RecordStore for Memory {
     }
 
     fn list(&self, scope: Scope, page: Page) -> BoxFuture<Result<RecordListing>> {
-        self.with(|state, now| {
-            state.look(now);
-            Ok(state.records.list(&scope, &page, now))
+        let (state, clock) = (Arc::clone(&self.state), self.clock.clone());
+        Box::pin(async move {
+            let mut walk = RecordWalk::new(&page);
+            while !lock(&state).walk(&mut walk, &scope, clock.now()) {
+                yield_now().await;
+            }
+            Ok(walk.filling.done())
         })
     }
 
@@ -120,6 +170,20 @@ impl RecordStore for Memory {
             let queue = here.records.watch(scope);
             Ok(Box::new(MemoryWatcher { state, clock, queue }) as Box<dyn RecordEvents>)
         })
+    }
+}
+
+/// A page as far as it is, and where it goes on.
+struct RecordWalk {
+    filling: PageInProgress,
+    seen: Option<Name>,
+    /// What comes next if whole branches are passed.
+    ahead: Option<Name>,
+}
+
+impl RecordWalk {
+    fn new(page: &Page) -> Self {
+        Self { filling: PageInProgress::new(page), seen: page.after.clone(), ahead: None }
     }
 }
 
@@ -137,7 +201,7 @@ impl MemoryWatcher {
             if let Some(next) = self.queue.pop() {
                 return next;
             }
-            let look_at = lock(&self.state).records.look_at(self.clock.now());
+            let look_at = lock(&self.state).records.look_at();
             tokio::select! {
                 biased;
                 () = self.queue.news() => {}

@@ -121,7 +121,16 @@ pub(in crate::engines) fn field<'a>(info: &'a str, key: &str) -> Option<&'a str>
 
 /// What `INFO` says that an operator should hear.
 fn about(server: &str, info: &str) -> Vec<Finding> {
-    [version(info), eviction(info), memory(info), persistence(info), role(info), writes(info)]
+    let found = [
+        version(info),
+        eviction(info),
+        memory(info),
+        crowded(info),
+        persistence(info),
+        role(info),
+        writes(info),
+    ];
+    found
         .into_iter()
         .flatten()
         .map(|mut finding| {
@@ -157,14 +166,29 @@ fn eviction(info: &str) -> Option<Finding> {
     }
 }
 
+fn number(info: &str, key: &str) -> Option<u64> {
+    field(info, key)?.parse().ok()
+}
+
 fn memory(info: &str) -> Option<Finding> {
-    let number = |key| field(info, key).and_then(|text| text.parse::<u64>().ok());
-    let (used, most) = (number("used_memory")?, number("maxmemory")?);
+    let (used, most) = (number(info, "used_memory")?, number(info, "maxmemory")?);
     (most > 0 && used > most / 10 * 9).then(|| {
         Finding::new(
             Severity::Warning,
             "nine tenths of maxmemory are used: soon no lock can be taken",
             "raise maxmemory, or move other data away",
+        )
+    })
+}
+
+/// Each of our clients has two connections to every server.
+pub(in crate::engines) fn crowded(info: &str) -> Option<Finding> {
+    let (used, most) = (number(info, "connected_clients")?, number(info, "maxclients")?);
+    (used * 10 >= most * 9).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("{used} of {most} connections are in use: soon nobody gets in"),
+            "raise maxclients, or let processes share a client",
         )
     })
 }
@@ -232,7 +256,8 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "redis_version:7.0.15\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n\
-                        used_memory:1\r\naof_enabled:1\r\nrole:master\r\nconnected_slaves:0\r\n";
+                        used_memory:1\r\naof_enabled:1\r\nrole:master\r\nconnected_slaves:0\r\n\
+                        connected_clients:89\r\nmaxclients:100\r\n";
 
     fn worst(info: &str) -> Option<Severity> {
         about("a", info).iter().map(|finding| finding.severity).max()
@@ -255,6 +280,7 @@ mod tests {
             Some(Severity::Warning)
         );
         assert_eq!(with("aof_enabled:1", "aof_enabled:0"), Some(Severity::Warning));
+        assert_eq!(with("clients:89", "clients:90"), Some(Severity::Warning));
         assert_eq!(with("role:master", "role:slave"), Some(Severity::Danger));
         assert_eq!(with("slaves:0", "slaves:2"), Some(Severity::Note));
         assert!(

@@ -4,7 +4,7 @@ use super::command::StoreCommand;
 use super::fault::Trial;
 use super::notify::{StoreOutlook, Tickets};
 use super::transaction::{LoadedName, StoreTransaction};
-use crate::claim::{Busy, Claim, Grant, Place, Stance, Ticket, Verdict, Wants};
+use crate::claim::{Busy, Claim, Grant, LeaseId, Place, Stance, Ticket, Verdict, Wants};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::error::{Error, Result};
@@ -79,7 +79,8 @@ impl Acquire {
                 Ok(Verdict::Granted(grant))
             }
             Answer::Busy { holder, recheck_in, .. } => {
-                let outlook = outlook(transaction, loaded, self.ticket(), now.after(recheck_in))?;
+                let outlook =
+                    outlook(transaction, loaded, self.ticket().id, now.after(recheck_in))?;
                 self.seat.iter_mut().for_each(|(_, seen)| *seen = Some(outlook.clone()));
                 let place = left.map(|left| Place::new(left, now).above(outlook.floor));
                 Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
@@ -101,7 +102,7 @@ impl StoreCommand for Acquire {
     fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Verdict> {
         self.claim.ticket.mode.check()?;
         let session = transaction.sessions.of_claim(&self.claim)?;
-        let mut loaded = transaction.load(&self.claim.ticket.name)?;
+        let mut loaded = transaction.load(&self.claim.ticket.name, Some(self.ticket().id))?;
         let instead = self.claim.wants == Wants::RecordOrLease
             && loaded.state.mode_of(self.ticket().id).is_none();
         if instead && let Some(found) = transaction.record(&self.claim.ticket.name)? {
@@ -143,10 +144,10 @@ impl StoreCommand for Acquire {
 pub(super) fn outlook(
     transaction: &mut StoreTransaction<'_>,
     loaded: &LoadedName,
-    ticket: &Ticket,
+    lease: LeaseId,
     look_at: Moment,
 ) -> Trial<StoreOutlook> {
-    let ahead: Vec<_> = loaded.state.ahead(ticket.id).collect();
+    let ahead: Vec<_> = loaded.state.ahead(lease).collect();
     let holders = loaded.state.holding_sessions().count();
     let near = if ahead.len() - holders < FRONT { holders.min(ASKED) } else { 0 };
     let mut blockers = Vec::new();

@@ -14,6 +14,8 @@ use crate::engine::{Finding, Severity};
 
 /// A log larger than this was not folded into the file for a long time.
 const WAL_MAX: u64 = 64 * 1024 * 1024;
+/// A file of several million names; its users wait longer for it than they did.
+const FILE_MAX: u64 = 1024 * 1024 * 1024;
 /// The wall clock is set by hand, or by a machine that was far off.
 const JUMP: Duration = Duration::from_secs(10);
 
@@ -34,6 +36,7 @@ impl StoreCommand for Examine {
         found.extend(integrity(transaction)?);
         found.extend(disk(&self.path));
         found.extend(log(&self.path));
+        found.extend(size(transaction)?);
         found.extend(access(&self.path));
         found.extend(access(transaction.clients.dir()));
         found.extend(clocks(transaction)?);
@@ -74,6 +77,26 @@ fn log(path: &Path) -> Option<Finding> {
             format!("the write-ahead log has grown to {} MiB", size / (1024 * 1024)),
             "look for a program that keeps a read transaction open on this file, such as a \
              backup or a database browser",
+        )
+    })
+}
+
+fn size(transaction: &StoreTransaction<'_>) -> Trial<Option<Finding>> {
+    let number =
+        |pragma| transaction.db.query_row(pragma, [], |row| row.get::<_, u32>(0).map(u64::from));
+    let page = number("PRAGMA page_size")?;
+    let (all, free) = (number("PRAGMA page_count")?, number("PRAGMA freelist_count")?);
+    Ok(large(page * all, page * free))
+}
+
+fn large(size: u64, free: u64) -> Option<Finding> {
+    (size > FILE_MAX).then(|| {
+        let (size, free) = (size / (1024 * 1024), free / (1024 * 1024));
+        Finding::new(
+            Severity::Warning,
+            format!("the file has grown to {size} MiB, of which {free} MiB are free inside"),
+            "what is free is used again; to give it back, stop all users of the store and run \
+             VACUUM; if little is free, look with ls --all which names and records fill it",
         )
     })
 }
@@ -123,4 +146,16 @@ fn clients(transaction: &StoreTransaction<'_>) -> Vec<Finding> {
         ));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FILE_MAX, large};
+
+    #[test]
+    fn a_large_file_says_how_much_of_it_is_free() {
+        assert!(large(FILE_MAX, FILE_MAX).is_none());
+        let found = large(FILE_MAX + 1, FILE_MAX / 2).unwrap();
+        assert!(found.message.contains("1024 MiB, of which 512 MiB are free"), "{found:?}");
+    }
 }

@@ -13,6 +13,7 @@ use crate::claim::{Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Tic
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::engines::kit::waiters::KnownTicket;
 use crate::error::{Error, Result};
+use crate::name::Name;
 
 /// Keeps tickets alive: one row for all that share a ttl.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct Renew {
     left: HashMap<SessionId, Option<Duration>>,
     lost: HashMap<LeaseId, EvictedBy>,
     seats: Vec<NewSeat>,
+    /// The names whose lines were served.
+    served: HashSet<Name>,
 }
 
 /// What is new to remember of a ticket: its session, and its fence or 0.
@@ -32,7 +35,13 @@ pub(super) type Renewed = (Vec<Renewal>, Vec<(LeaseId, EvictedBy)>);
 
 impl Renew {
     pub(super) fn new(tickets: Vec<Refresh>) -> Self {
-        Self { tickets, left: HashMap::new(), lost: HashMap::new(), seats: Vec::new() }
+        Self {
+            tickets,
+            left: HashMap::new(),
+            lost: HashMap::new(),
+            seats: Vec::new(),
+            served: HashSet::new(),
+        }
     }
 
     /// Extends every session that our tickets live by, once.
@@ -75,11 +84,36 @@ impl Renew {
         if self.lost.contains_key(&self.tickets[at].ticket.id) {
             return Ok((None, Renewal::Gone));
         }
-        let Some((session, true)) = known else { return self.ask_by_name(transaction, at) };
+        let Some((session, held)) = known else { return self.ask_by_name(transaction, at) };
         let left = self.left.get(&session).copied().flatten();
+        if !held {
+            return self.renew_place(transaction, at, left);
+        }
         let held = |ttl| Renewal::Held { ttl, sent_at: transaction.now };
         // We know all about it: there is nothing new to remember.
         Ok((None, left.map_or(Renewal::Gone, held)))
+    }
+
+    /// For one that waits, as far as we know. The first of a line looks whether
+    /// anybody's turn has come; for the others their rows say enough.
+    fn renew_place(
+        &mut self,
+        transaction: &mut StoreTransaction<'_>,
+        at: usize,
+        left: Option<Duration>,
+    ) -> Trial<(NewSeat, Renewal)> {
+        let ticket = &self.tickets[at].ticket;
+        match left {
+            Some(left)
+                if !self.served.insert(ticket.name.clone())
+                    && transaction.seat_of(&ticket.name, ticket.id)?.is_some() =>
+            {
+                let floor = transaction.newest(ticket.name.namespace())?;
+                let place = Place::new(left, transaction.now).above(floor);
+                Ok((None, Renewal::Queued(place)))
+            }
+            _ => self.ask_by_name(transaction, at),
+        }
     }
 
     /// For a ticket that may have been granted meanwhile, or is not ours.
@@ -89,7 +123,7 @@ impl Renew {
         at: usize,
     ) -> Trial<(NewSeat, Renewal)> {
         let Refresh { ticket, ttl, .. } = self.tickets[at].clone();
-        let mut loaded = transaction.load(&ticket.name)?;
+        let mut loaded = transaction.load(&ticket.name, Some(ticket.id))?;
         let answer = transaction.step(&mut loaded, Verb::Renew { id: ticket.id, ttl })?;
         let seat = loaded.state.find(ticket.id);
         transaction.save(loaded)?;
@@ -184,7 +218,7 @@ impl StoreCommand for Convert {
 
     fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Renewal> {
         let (id, to) = (self.ticket.id, self.to);
-        let mut loaded = transaction.load(&self.ticket.name)?;
+        let mut loaded = transaction.load(&self.ticket.name, Some(id))?;
         let answer = transaction.step(&mut loaded, Verb::Convert { id, to })?;
         transaction.save(loaded)?;
         Ok(answer.into_converted(transaction.now)?)
@@ -205,11 +239,11 @@ impl StoreCommand for Release {
         let id = self.ticket.id;
         let store = self.ending.store.take();
         store.as_ref().map_or(Ok(()), |store| store.check_as_ending(&self.ticket))?;
-        let mut loaded = transaction.load(&self.ticket.name)?;
+        let mut loaded = transaction.load(&self.ticket.name, Some(id))?;
         if let Some(store) = store.filter(|_| loaded.state.holds(id, transaction.now)) {
             // It expects nothing, so there is no conflict to speak of.
             transaction.store(&store).map(drop)?;
-            loaded = transaction.load(&self.ticket.name)?;
+            loaded = transaction.load(&self.ticket.name, Some(id))?;
         }
         let seat = loaded.state.find(id);
         let ending = self.ending.clone();

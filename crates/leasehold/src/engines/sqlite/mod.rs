@@ -17,11 +17,14 @@ mod executor;
 mod fault;
 mod host;
 mod lease;
+mod name_range;
 mod notify;
 mod open;
 mod operate;
 mod records;
+mod roll_call;
 pub(in crate::engines) mod schema;
+mod seats;
 mod sessions;
 mod store;
 #[cfg(test)]
@@ -83,6 +86,7 @@ struct Sqlite {
     context: WaitContext,
     inbox: Inbox,
     listener: AbortHandle,
+    roll_call: AbortHandle,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
@@ -110,15 +114,18 @@ impl Sqlite {
             death_watch,
             watchers: Arc::clone(&inbox.watchers),
             poll,
+            begun: Arc::default(),
         };
+        let roll_call = roll_call::start(&context);
         let thread = Arc::new(Mutex::new(Some(thread)));
         let profile = profile(&path);
-        Ok(Self { profile, path, context, inbox, listener, thread })
+        Ok(Self { profile, path, context, inbox, listener, roll_call, thread })
     }
 
     /// Ends the tasks on home.
     fn quiet(&self) {
         self.listener.abort();
+        self.roll_call.abort();
         self.context.death_watch.close();
         self.inbox.bus.close();
         self.inbox.watchers.close();

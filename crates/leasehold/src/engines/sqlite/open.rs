@@ -209,16 +209,20 @@ fn check_header(path: &Path) -> Result<()> {
         return Err(error(ErrorKind::Invalid, message, path));
     }
     match version {
-        1..=VERSION => Ok(()),
-        newer => Err(error(
-            ErrorKind::Unsupported,
-            format!(
-                "the store has layout {newer}, this program knows {VERSION}: \
-                 update the program, or choose another path"
-            ),
-            path,
-        )),
+        VERSION => Ok(()),
+        other => Err(other_layout(other, path)),
     }
+}
+
+fn other_layout(found: i32, path: &Path) -> Error {
+    let instead = if found > VERSION {
+        "update the program, or choose another path"
+    } else {
+        "use the release that made it, choose another path, or stop all its users and move the \
+         file away (what is held and recorded in it goes with it)"
+    };
+    let message = format!("the store has layout {found}, this program knows {VERSION}: {instead}");
+    error(ErrorKind::Unsupported, message, path)
 }
 
 /// A path as the URI of a file that nobody changes. Only then SQLite looks for
@@ -302,7 +306,8 @@ fn prepare(options: &SqliteOptions) -> rusqlite::Result<(Connection, String)> {
     let mode = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     // The thread of the store folds the log; this is only in case it cannot.
     db.execute_batch(
-        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; PRAGMA wal_autocheckpoint = 8000;",
+        "PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY; \
+         PRAGMA wal_autocheckpoint = 8000;",
     )?;
     Ok((db, mode))
 }

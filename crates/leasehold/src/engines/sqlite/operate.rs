@@ -6,6 +6,7 @@ use rusqlite::params;
 
 use super::command::StoreCommand;
 use super::fault::Trial;
+use super::name_range::NameRange;
 use super::notify::{EvictedBy, Message};
 use super::schema::int;
 use super::transaction::StoreTransaction;
@@ -52,11 +53,9 @@ impl Inspect {
         space: &Namespace,
         prefix: &str,
     ) -> Trial<(Vec<Name>, bool)> {
-        const WALK: &str = "SELECT name FROM names \
-             WHERE namespace = ?1 AND name >= ?2 AND name > ?3 ORDER BY name";
-        let after = self.page.after.as_ref().map_or("", Name::as_str);
-        let mut walk = transaction.db.prepare_cached(WALK)?;
-        let mut rows = walk.query([space.as_str(), prefix, after])?;
+        let range = NameRange::new(prefix, &self.page);
+        let mut walk = transaction.db.prepare_cached(&range.sql("name", "names"))?;
+        let mut rows = walk.query([space.as_str(), range.from])?;
         let mut names = Vec::new();
         while let Some(row) = rows.next()? {
             let text: Arc<str> = row.get(0)?;
@@ -74,7 +73,9 @@ impl Inspect {
 
 /// A name as it is now: what has expired or died is not shown as held.
 fn status(transaction: &mut StoreTransaction<'_>, name: &Name) -> Trial<Status> {
-    let mut loaded = transaction.load(name)?;
+    let mut loaded = transaction.load(name, None)?;
+    transaction.load_whole_line(&mut loaded)?;
+    transaction.follow(&mut loaded)?;
     let seats: Vec<_> = loaded.state.sessions().take(ASKED).collect();
     if transaction.reap_dead(&seats)? {
         transaction.follow(&mut loaded)?;
@@ -131,7 +132,7 @@ impl StoreCommand for Evict {
     type Answer = Evicted;
 
     fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Evicted> {
-        let mut loaded = transaction.load(&self.0.name)?;
+        let mut loaded = transaction.load(&self.0.name, None)?;
         let from = transaction.after_commit.follow_ups.len();
         // Whoever gets its turn just now is among the holders to be shown.
         transaction.step(&mut loaded, Verb::Tick)?;

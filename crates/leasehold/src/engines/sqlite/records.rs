@@ -5,6 +5,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::command::StoreCommand;
 use super::fault::Trial;
+use super::name_range::NameRange;
 use super::schema::{at, int, moment, read_name};
 use super::transaction::{BROOM, StoreTransaction};
 use crate::claim::{LeaseId, RawRecord, Store, Ticket};
@@ -107,7 +108,7 @@ impl StoreTransaction<'_> {
     }
 
     fn bind(&mut self, store: &Store, ticket: &Ticket) -> Trial<(LeaseId, SessionId)> {
-        let mut loaded = self.load(&ticket.name)?;
+        let mut loaded = self.load(&ticket.name, Some(ticket.id))?;
         let answer = self.step(&mut loaded, Verb::Bind { id: ticket.id })?;
         let seat = loaded.state.find(ticket.id);
         self.save(loaded)?;
@@ -285,11 +286,10 @@ impl ListRecords {
         start: &str,
         page: &mut PageInProgress,
     ) -> Trial<Option<String>> {
-        const WALK: &str = "SELECT name, version, expires, session, value FROM records \
-             WHERE namespace = ?1 AND name >= ?2 AND name > ?3 ORDER BY name";
-        let after = self.page.after.as_ref().map_or("", Name::as_str);
-        let mut walk = transaction.db.prepare_cached(WALK)?;
-        let mut rows = walk.query([self.scope.namespace().as_str(), start, after])?;
+        const COLUMNS: &str = "name, version, expires, session, value";
+        let range = NameRange::new(start, &self.page);
+        let mut walk = transaction.db.prepare_cached(&range.sql(COLUMNS, "records"))?;
+        let mut rows = walk.query([self.scope.namespace().as_str(), range.from])?;
         while let Some(row) = rows.next()? {
             let text: String = row.get(0)?;
             if !text.starts_with(self.scope.root()) {

@@ -11,8 +11,8 @@ use crate::name::{Name, Namespace};
 
 /// "LsHd": how SQLite files say whose they are.
 pub(super) const APPLICATION: i32 = 0x4c73_4864;
-/// The newest layout this code knows.
-pub(super) const VERSION: i32 = 2;
+/// The layout this code knows: another one is refused.
+pub(super) const VERSION: i32 = 3;
 
 const TABLES: &str = "
 CREATE TABLE meta (key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
@@ -25,7 +25,17 @@ CREATE TABLE names (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX names_to_forget ON names (forget_at) WHERE forget_at IS NOT NULL;
 CREATE INDEX names_to_watch ON names (watch) WHERE watch IS NOT NULL;
-CREATE TABLE fences (namespace TEXT PRIMARY KEY, last INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE seats ( -- those who wait, in the order of their places
+    namespace TEXT NOT NULL, name TEXT NOT NULL, place INTEGER NOT NULL,
+    lease TEXT NOT NULL, session INTEGER NOT NULL, seat TEXT NOT NULL,
+    PRIMARY KEY (namespace, name, place)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX seats_by_lease ON seats (namespace, name, lease);
+CREATE INDEX seats_by_session ON seats (session);
+CREATE TABLE fences (
+    namespace TEXT PRIMARY KEY, last INTEGER NOT NULL,
+    cut INTEGER NOT NULL DEFAULT 0 -- the newest change forgotten
+) STRICT, WITHOUT ROWID;
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY, client INTEGER NOT NULL, ttl INTEGER NOT NULL,
     delay INTEGER NOT NULL, expires INTEGER NOT NULL, fixed INTEGER NOT NULL
@@ -37,9 +47,8 @@ CREATE TABLE losses (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// What layout 2 adds: records, who watches them, and what has changed.
+/// Records, who watches them, and what has changed.
 const RECORDS: &str = "
-ALTER TABLE fences ADD COLUMN cut INTEGER NOT NULL DEFAULT 0; -- the newest change forgotten
 CREATE TABLE records (
     namespace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL,
     expires INTEGER, -- set if it has a ttl
@@ -69,21 +78,16 @@ pub(in crate::engines) fn text() -> String {
     )
 }
 
-/// Creates the tables of a new store in one piece, or those that an older one
-/// lacks. This runs before a new store is put into WAL mode, so that the file
-/// itself says whose it is at once.
+/// Creates the tables of a new store in one piece. This runs before it is put
+/// into WAL mode, so that the file itself says whose it is at once.
 pub(super) fn create(db: &Connection) -> rusqlite::Result<()> {
     let one = |sql: &str| db.query_row(sql, [], |row| row.get::<_, i64>(0));
-    let lacking = if one("SELECT count(*) FROM sqlite_schema")? == 0 {
-        format!("{TABLES} {RECORDS}")
-    } else if one("PRAGMA user_version")? == 1 {
-        RECORDS.to_owned()
-    } else {
+    if one("SELECT count(*) FROM sqlite_schema")? > 0 {
         return Ok(());
-    };
+    }
     db.execute_batch(&format!(
         "BEGIN IMMEDIATE; PRAGMA application_id = {APPLICATION}; \
-         PRAGMA user_version = {VERSION}; {lacking} COMMIT;"
+         PRAGMA user_version = {VERSION}; {TABLES} {RECORDS} COMMIT;"
     ))
 }
 

@@ -3,6 +3,7 @@
 mod core;
 mod death;
 mod doors;
+mod line;
 mod records;
 mod turns;
 

@@ -10,6 +10,7 @@ use super::fault::{StoreFault, Trial};
 use super::notify::{Message, Tickets};
 use super::schema::{at, int};
 use super::sessions::{GONE, LoadedSessions, OwnSessions};
+use crate::claim::LeaseId;
 use crate::clock::{Moment, wall_micros};
 use crate::engine::Scope;
 use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
@@ -18,6 +19,8 @@ use crate::name::{Name, Namespace};
 
 /// The most names that one transaction cleans up in passing.
 pub(super) const BROOM: u64 = 64;
+/// How many are loaded at a time when those before them did not fill the room.
+const MORE: usize = 128;
 
 /// One transaction: what it has read, and what it has done.
 #[derive(Debug)]
@@ -84,8 +87,9 @@ impl<'a> StoreTransaction<'a> {
         }
     }
 
-    /// Loads a name; its seats know when they expire.
-    pub(super) fn load(&mut self, name: &Name) -> Trial<LoadedName> {
+    /// Loads a name, and as much of its line as a step needs that is about
+    /// `asked`; its seats know when they expire.
+    pub(super) fn load(&mut self, name: &Name, asked: Option<LeaseId>) -> Trial<LoadedName> {
         const GET: &str = "SELECT state FROM names WHERE namespace = ?1 AND name = ?2";
         let mut get = self.db.prepare_cached(GET)?;
         let key = [name.namespace().as_str(), name.as_str()];
@@ -93,6 +97,7 @@ impl<'a> StoreTransaction<'a> {
         let state =
             text.as_deref().map_or_else(|| Ok(State::default()), |text| parse(name, text))?;
         let mut loaded = LoadedName { name: name.clone(), state, text };
+        self.load_line(&mut loaded, asked)?;
         self.follow(&mut loaded)?;
         Ok(loaded)
     }
@@ -106,8 +111,29 @@ impl<'a> StoreTransaction<'a> {
         Ok(())
     }
 
-    /// Takes one step on a loaded name.
+    /// Takes a step on a loaded name: whoever can be served is served, though it
+    /// be not loaded yet.
     pub(super) fn step(&mut self, loaded: &mut LoadedName, verb: Verb) -> Trial<Answer> {
+        // Whoever leaves the queue is not served on its way out.
+        if loaded.state.has_waiters() && !matches!(verb, Verb::Release { .. }) {
+            self.step_once(loaded, Verb::Tick)?;
+            self.serve_the_rest(loaded)?;
+        }
+        let answer = self.step_once(loaded, verb)?;
+        self.serve_the_rest(loaded)?;
+        Ok(answer)
+    }
+
+    fn serve_the_rest(&mut self, loaded: &mut LoadedName) -> Trial<()> {
+        while let Some(from) = loaded.state.lacks_from() {
+            self.load_front(loaded, from, MORE)?;
+            self.follow(loaded)?;
+            self.step_once(loaded, Verb::Tick)?;
+        }
+        Ok(())
+    }
+
+    fn step_once(&mut self, loaded: &mut LoadedName, verb: Verb) -> Trial<Answer> {
         let now = self.now;
         let fence = self.fence(loaded.name.namespace())?;
         let step = step(&mut loaded.state, verb, now, &mut fence.last);
@@ -159,6 +185,7 @@ impl<'a> StoreTransaction<'a> {
         let (watch, forget_at) = (loaded.state.sessions().next(), loaded.state.forget_at());
         // Expiry lives in the sessions; leaving it out keeps the text stable.
         loaded.state.follow(|_| GONE);
+        self.save_line(&loaded)?;
         if loaded.state == State::default() {
             return loaded.text.map_or(Ok(()), |_| self.delete(&loaded.name));
         }
@@ -199,7 +226,7 @@ impl<'a> StoreTransaction<'a> {
 
     /// Lets time pass for one name.
     pub(super) fn tick(&mut self, name: &Name) -> Trial<()> {
-        let mut loaded = self.load(name)?;
+        let mut loaded = self.load(name, None)?;
         self.step(&mut loaded, Verb::Tick)?;
         self.save(loaded)
     }

@@ -33,6 +33,7 @@ impl StoreTransaction<'_> {
         let most = [
             self.forget_names()?,
             self.end_seats()?,
+            self.end_dead_seats()?,
             self.end_records()?,
             self.end_changes()?,
             self.retire_sessions()?,
@@ -76,6 +77,7 @@ impl StoreTransaction<'_> {
         const FIND: &str = "SELECT id FROM sessions \
              WHERE expires <= ?1 AND expires + delay <= ?1 \
              AND NOT EXISTS (SELECT 1 FROM names WHERE watch = sessions.id) \
+             AND NOT EXISTS (SELECT 1 FROM seats WHERE session = sessions.id) \
              AND NOT EXISTS (SELECT 1 FROM records WHERE session = sessions.id) LIMIT ?2";
         let mut find = self.db.prepare_cached(FIND)?;
         let rows = find.query_map(params![at(self.now), int(BROOM)], |row| row.get::<_, i64>(0))?;
@@ -112,6 +114,8 @@ impl StoreTransaction<'_> {
         self.db.execute(jump, [int(FENCE_JUMP)])?;
         self.carry_records_over(then)?;
         let ended = self.old_sessions(then)?;
+        // Nobody who waited is there any more.
+        self.db.execute_batch("DELETE FROM seats")?;
         for name in self.all_names()? {
             self.carry_over(&name, then, &ended)?;
         }
@@ -164,7 +168,8 @@ impl StoreTransaction<'_> {
 
     fn carry_over(&mut self, name: &Name, then: Moment, ended: &HashMap<u64, Moment>) -> Trial<()> {
         let now = self.now;
-        let mut loaded = self.load(name)?;
+        let mut loaded = self.load(name, None)?;
+        loaded.state.clear_queue();
         loaded.state.shift(|moment| carried(moment, then, now));
         loaded.state.follow(|session| ended.get(&session).copied().unwrap_or_default());
         self.step(&mut loaded, Verb::Tick)?;

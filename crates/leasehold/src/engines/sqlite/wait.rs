@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
+use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::acquire::outlook;
@@ -15,13 +16,14 @@ use super::executor::ExecutorHandle;
 use super::fault::Trial;
 use super::notify::{StoreOutlook, Tickets};
 use super::transaction::StoreTransaction;
-use crate::claim::{Ticket, Wake};
+use crate::claim::{LeaseId, Ticket, Wake};
 use crate::clock::{Clock, Moment};
 use crate::engine::state::{Answer, Step, Verb, step};
 use crate::engines::kit::record_watch::RecordWatchers;
 use crate::engines::kit::waiters::TicketStatus;
 use crate::error::{Error, Result};
 use crate::home::Handle;
+use crate::name::Name;
 
 /// How many clients are watched at once; the slow look covers the rest.
 const WATCHED: usize = 256;
@@ -37,13 +39,16 @@ pub(super) struct WaitContext {
     pub(super) tickets: Arc<Tickets>,
     pub(super) death_watch: Arc<DeathWatch>,
     pub(super) watchers: Arc<RecordWatchers>,
-    /// How often a waiter looks although nobody called it.
+    /// How often somebody looks for all who wait, although nobody called.
     pub(super) poll: Duration,
+    /// Tells whoever calls the roll that somebody waits.
+    pub(super) begun: Arc<Notify>,
 }
 
 impl WaitContext {
     /// Waits until there is reason to claim again, or the lease has come.
     pub(super) async fn wait(self, ticket: Ticket, until: Moment) -> Wake {
+        self.begun.notify_one();
         let mut poll_task = None;
         loop {
             let notify = match self.tickets.look(ticket.id) {
@@ -71,8 +76,9 @@ impl WaitContext {
     async fn keep_watch(self, ticket: Ticket, until: Moment) {
         while let TicketStatus::Waiting(_, outlook) = self.tickets.glance(ticket.id) {
             self.death_watch.watch(&outlook.blockers);
-            let now = self.clock.now();
-            let next = self.next_look(&outlook, now);
+            // A moment that has passed has been looked at already.
+            let later = outlook.look_at > self.clock.now();
+            let next = if later { outlook.look_at } else { until };
             self.clock.sleep_until(next.min(until)).await;
             if next >= until {
                 return;
@@ -81,13 +87,6 @@ impl WaitContext {
                 return;
             }
         }
-    }
-
-    /// When the name may open by itself, or after the poll interval. A moment
-    /// that has passed has been looked at already.
-    fn next_look(&self, outlook: &StoreOutlook, now: Moment) -> Moment {
-        let poll = now.after(self.poll);
-        if outlook.look_at > now { poll.min(outlook.look_at) } else { poll }
     }
 }
 
@@ -101,13 +100,13 @@ impl Drop for PollTask {
     }
 }
 
-/// A waiter's look at the store, in case that a message was lost.
+/// A waiter's look at the store, when the name may have opened by itself.
 #[derive(Debug)]
 struct Peek(Ticket);
 
 /// What a waiter saw.
 #[derive(Debug)]
-enum Peeked {
+pub(super) enum Peeked {
     /// There is reason to claim again.
     Look,
     Still(StoreOutlook),
@@ -118,23 +117,7 @@ impl StoreCommand for Peek {
     const READS: bool = true;
 
     fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Peeked> {
-        let loaded = transaction.load(&self.0.name)?;
-        let Some((session, None)) = loaded.state.find(self.0.id) else { return Ok(Peeked::Look) };
-        let mut next = loaded.state.clone();
-        let verb = Verb::Renew { id: self.0.id, ttl: transaction.sessions.left(session)? };
-        let Step { answer, follow_ups } = step(&mut next, verb, transaction.now, &mut 0);
-        if !matches!(answer, Answer::Queued { .. }) || !follow_ups.is_empty() {
-            return Ok(Peeked::Look);
-        }
-        let ahead: Vec<_> = loaded.state.ahead(self.0.id).take(4).collect();
-        for id in ahead {
-            let client = transaction.sessions.live(id)?.map_or(0, |session| session.client);
-            if client != 0 && transaction.is_dead(client) {
-                return Ok(Peeked::Look);
-            }
-        }
-        let look_at = next.opens_at(self.0.mode);
-        Ok(Peeked::Still(outlook(transaction, &loaded, &self.0, look_at)?))
+        peek(transaction, &self.0.name, self.0.id)
     }
 
     fn settle(&mut self, answer: Result<&Peeked, &Error>, tickets: &Tickets) {
@@ -142,6 +125,41 @@ impl StoreCommand for Peek {
             tickets.revise(self.0.id, outlook.clone());
         }
     }
+}
+
+impl Peeked {
+    pub(super) const fn outlook(&self) -> Option<&StoreOutlook> {
+        match self {
+            Self::Still(outlook) => Some(outlook),
+            Self::Look => None,
+        }
+    }
+}
+
+/// Looks for one waiter, and changes nothing.
+pub(super) fn peek(
+    transaction: &mut StoreTransaction<'_>,
+    name: &Name,
+    lease: LeaseId,
+) -> Trial<Peeked> {
+    let loaded = transaction.load(name, Some(lease))?;
+    let Some((session, None)) = loaded.state.find(lease) else { return Ok(Peeked::Look) };
+    let mut next = loaded.state.clone();
+    let verb = Verb::Renew { id: lease, ttl: transaction.sessions.left(session)? };
+    let Step { answer, follow_ups } = step(&mut next, verb, transaction.now, &mut 0);
+    let due = next.lacks_from().is_some() || !follow_ups.is_empty();
+    if due || !matches!(answer, Answer::Queued { .. }) {
+        return Ok(Peeked::Look);
+    }
+    let ahead: Vec<_> = loaded.state.ahead(lease).take(4).collect();
+    for id in ahead {
+        let client = transaction.sessions.live(id)?.map_or(0, |session| session.client);
+        if client != 0 && transaction.is_dead(client) {
+            return Ok(Peeked::Look);
+        }
+    }
+    let look_at = next.mode_of(lease).map_or(transaction.now, |mode| next.opens_at(mode));
+    Ok(Peeked::Still(outlook(transaction, &loaded, lease, look_at)?))
 }
 
 /// Everyone whom we wait for: a socket that closes means that a client has died,

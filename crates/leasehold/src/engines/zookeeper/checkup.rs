@@ -1,5 +1,6 @@
 //! What an operator should know of the servers.
 
+use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use crate::error::Result;
 const OLDEST: (u32, u32) = (3, 6);
 /// Ttls below this are common; servers that refuse them surprise people.
 const LONG: Duration = Duration::from_secs(10);
+/// Requests in line at a server that keeps up are few.
+const IN_LINE: u64 = 1000;
 /// More than a server says of itself.
 const WORDS_MAX: u64 = 64 * 1024;
 
@@ -47,6 +50,8 @@ impl ZkClient {
         // Most servers keep this to themselves.
         let limits = self.hear(server, "conf").await.unwrap_or_default();
         findings.extend(slow_ticks(server, &limits, self.sessions.lag()));
+        let guests = self.hear(server, "cons").await.unwrap_or_default();
+        findings.extend(crowded(server, &limits, &guests));
         findings
     }
 
@@ -82,7 +87,8 @@ async fn say(server: &ServerAddress, word: &str) -> io::Result<String> {
 fn about(server: &ServerAddress, words: &str, servers: usize) -> Vec<Finding> {
     let Some(version) = field(words, "Zookeeper version") else { return vec![closed(server)] };
     let mode = field(words, "Mode").unwrap_or_default();
-    [old(server, version), single(server, mode, servers)].into_iter().flatten().collect()
+    let found = [old(server, version), single(server, mode, servers), behind(server, words)];
+    found.into_iter().flatten().collect()
 }
 
 fn field<'a>(words: &'a str, key: &str) -> Option<&'a str> {
@@ -98,6 +104,42 @@ fn slow_ticks(server: &ServerAddress, words: &str, lag: Duration) -> Option<Find
             Severity::Danger,
             format!("{server}: its tickTime is {tick:?}, and its sessions may be shorter than two"),
             format!("add tick={}ms to the URL, or raise minSessionTimeout", tick.as_millis()),
+        )
+    })
+}
+
+/// One host may have so many connections to a server, and each client has one.
+fn crowded(server: &ServerAddress, limits: &str, guests: &str) -> Option<Finding> {
+    let most = limits.lines().find_map(|line| line.strip_prefix("maxClientCnxns="))?;
+    let most: usize = most.trim().parse().ok().filter(|most| *most > 0)?;
+    let mut hosts: HashMap<&str, usize> = HashMap::new();
+    for host in guests.lines().filter_map(host) {
+        *hosts.entry(host).or_default() += 1;
+    }
+    let (host, used) = hosts.into_iter().max_by_key(|(_, used)| *used)?;
+    (used * 10 >= most * 9).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("{server}: {host} has {used} of the {most} connections that a host may have"),
+            "raise maxClientCnxns, or let processes share a client",
+        )
+    })
+}
+
+/// Who a line of `cons` is about: it begins with `/HOST:PORT[`.
+fn host(line: &str) -> Option<&str> {
+    let (from, _) = line.trim_start().strip_prefix('/')?.split_once("](")?;
+    Some(from.rsplit_once('[')?.0.rsplit_once(':')?.0)
+}
+
+/// Whether requests come in faster than they are answered.
+fn behind(server: &ServerAddress, words: &str) -> Option<Finding> {
+    let waiting: u64 = field(words, "Outstanding")?.trim().parse().ok()?;
+    (waiting >= IN_LINE).then(|| {
+        Finding::new(
+            Severity::Warning,
+            format!("{server}: {waiting} requests stand in line: it cannot keep up"),
+            "look at its disk and heap; spread names over several ensembles (locks.route)",
         )
     })
 }
@@ -204,6 +246,17 @@ mod tests {
         assert!(found("clientPort=2181\ntickTime=1000\n").is_none());
         assert!(found("clientPort=2181\ntickTime=2000\n").is_some());
         assert!(found("conf is not executed because it is not in the whitelist.").is_none());
+    }
+
+    #[test]
+    fn limits_that_are_near_are_told() {
+        let server = ServerAddress { host: "a".into(), port: 1 };
+        assert_eq!(worst(&format!("{GOOD}Outstanding: 2\n"), 3), None);
+        assert_eq!(worst(&format!("{GOOD}Outstanding: 1000\n"), 3), Some(Severity::Warning));
+        let guests = " /10.0.0.1:5[1](queued=0)\n /10.0.0.2:6[1](queued=0)\n /10.0.0.1:7[0]()\n";
+        let found = |most: &str| crowded(&server, &format!("maxClientCnxns={most}\n"), guests);
+        assert!(found("2").unwrap().message.contains("10.0.0.1 has 2 of the 2"));
+        assert!(found("3").or(found("0")).is_none() && crowded(&server, "", guests).is_none());
     }
 
     #[test]

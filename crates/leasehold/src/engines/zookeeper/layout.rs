@@ -71,6 +71,16 @@ impl PathLayout {
         format!("{}/{}/records", self.top, dotless(namespace.as_str()))
     }
 
+    /// Chroot and root: what all of ours lies below.
+    pub(super) fn root(&self) -> &str {
+        &self.top
+    }
+
+    /// What says which layout the nodes below the root have.
+    pub(super) fn version(&self) -> String {
+        format!("{}/layout", self.top)
+    }
+
     /// A node to write in order to learn the leader's time.
     pub(super) fn clock(&self) -> String {
         format!("{}/clock", self.top)
@@ -120,7 +130,7 @@ impl PathLayout {
     pub(super) fn entry(&self, part: QueuePart, path: &str, child: &str) -> QueueEntry {
         let (mode, order) = self.place(part, child);
         let key = format!("{path}/{child}").into();
-        QueueEntry { key, order, id: owner(child), mode, fence: None, metadata: None }
+        QueueEntry { key, order, id: owner(child), mode, fence: None, metadata: None, behind: None }
     }
 
     /// How a child takes the name, and its place.

@@ -14,6 +14,7 @@ mod ensemble;
 mod fault;
 mod follow;
 mod layout;
+mod layout_version;
 mod leader_clock;
 mod liveness;
 mod looks;
@@ -72,6 +73,7 @@ async fn ensemble(settings: ZkSettings, clock: Clock) -> Result<ZooKeeper> {
     let profile = profile(&terms.settings, &sessions);
     let layout = PathLayout::new(&terms.settings);
     let client = Arc::new(ZkClient { terms, sessions, layout, chores: Chores::default() });
+    client.check_layout().await?;
     let tidying = client.terms.home.spawn(Arc::clone(&client).keep_tidy()).abort_handle();
     Ok(ZooKeeper { client, profile, tidying })
 }

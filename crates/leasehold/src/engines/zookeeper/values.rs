@@ -14,12 +14,15 @@ use super::session_link::SessionLink;
 use super::stored::{GRACE_MILLIS, Stored, mark, packed, stamped};
 use super::wire::{Body, Code, CreateMode, ZkRequest};
 use crate::clock::Moment;
+use crate::engine::records::PAGE_BYTES;
 use crate::engines::consensus::{If, Scan, StoredValue, ValueLife};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
 /// How often a write that others get in the way of is tried.
 const ATTEMPTS: usize = 100;
+/// How many values are asked for in one go.
+const TOGETHER: usize = 64;
 /// How far what we know of the leader's clock may be off.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -337,12 +340,15 @@ impl ZkClient {
         let wanted = |name: &Name| name.as_str().starts_with(&*prefix) && name.as_str() >= &*from;
         let mut names: Vec<_> = names.filter(wanted).collect();
         names.sort();
-        let mut found = Vec::new();
-        let mut rest = names.chunks(most.max(1));
-        while found.is_empty()
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        let mut rest = names.chunks(TOGETHER);
+        while found.len() < most
+            && bytes < PAGE_BYTES
             && let Some(chunk) = rest.next()
         {
-            found = self.load_all(chunk).await?;
+            let loaded = self.load_all(chunk).await?;
+            bytes += loaded.iter().map(|(_, value)| value.bytes.len()).sum::<usize>();
+            found.extend(loaded);
         }
         Ok((found, rest.next().is_some()))
     }

@@ -1,5 +1,9 @@
 //! What the lease table asks of a family. Templates are as `table/text.rs` says.
 
+/// How many of those who wait are read with their name: who holds a lock alone is
+/// followed by one, and several may be read or have died.
+pub(crate) const WINDOW: usize = 8;
+
 /// How a family writes the statements about leases and records.
 pub(crate) trait TableFamily {
     /// The present by the database's clock, in microseconds since 1970: for what
@@ -30,7 +34,9 @@ pub(crate) trait TableFamily {
     /// Deletes those rows of a table, and waits for nobody where that can be had.
     fn delete_some(&self, table: &str, which: &str) -> String;
 
-    /// The clock, the floor, our session's end, the row, and who keeps it alive.
+    /// The clock, the floor, our session's end, the row, who keeps it alive, and of
+    /// those who wait the front, the seat of the lease that is asked about, and the
+    /// one right before. Names for which nobody waits cost nothing more for it.
     fn load(&self) -> String;
 
     /// Takes a free name. A new row's fence is drawn before the row is won, which
@@ -44,6 +50,11 @@ pub(crate) trait TableFamily {
     /// A change that tells others in the same breath: they hear of it when it
     /// stands, and not otherwise. Answers with one row if it was made.
     fn telling(&self, change: &str) -> String;
+
+    /// The same change and that of the name's line with it, in one statement, where
+    /// that can be had. What is added takes: 16 the front that was, 17 up to where
+    /// seats go; 18 other places that go; 19 the new seats.
+    fn telling_with_line(&self, change: &str) -> Option<String>;
 
     /// A change that is written down, and told to those who watch and to nobody
     /// else; `news` is the place of what they are told.

@@ -1,7 +1,7 @@
 //! Asking for a lease.
 
 use super::client::TableClient;
-use super::outlook::Outlook;
+use super::errand::Errand;
 use super::own_sessions::TableSession;
 use super::row::{NameRow, int, key};
 use super::statements::LeaseSql;
@@ -23,7 +23,7 @@ impl TableClient {
         let verdict = self.ask(&claim).await;
         match &verdict {
             Ok(Verdict::Busy(Busy { place: None, .. })) => {
-                self.tickets.remove(claim.ticket.id);
+                self.forget(claim.ticket.id);
             }
             Ok(_) => {}
             Err(error) => {
@@ -139,7 +139,8 @@ impl TableClient {
             let claim = Box::new(claim.clone());
             Ok(Some(page.step(Verb::Acquire { claim, session: table_session.id })))
         };
-        let (answer, page) = self.change(&claim.ticket.name, table_session.id, act).await?;
+        let errand = Errand::to(&claim.ticket.name).about(claim.ticket.id).with(table_session.id);
+        let (answer, page) = self.change(errand, act).await?;
         let seat = page.state.find(claim.ticket.id).map(|(session, _)| session);
         if !claim.renewed && seat != Some(table_session.id) {
             self.end_fixed(table_session.id).await;
@@ -161,12 +162,11 @@ impl TableClient {
                 let place =
                     seat.map(|session| Place::new(page.left(session), sent_at).above(floor));
                 if let Some(session) = seat {
-                    let look_at = sent_at.after(recheck_in);
-                    let outlook = Outlook { version: page.version(), look_at, floor };
-                    self.tickets.queued(ticket, session, outlook);
-                    self.stir.notify_one();
+                    self.waits(ticket, session, page, sent_at.after(recheck_in));
                 }
-                Ok(Verdict::Busy(Busy { holder, recheck_in: Some(recheck_in), place, found: None }))
+                // Whoever has a place is told when to claim again.
+                let recheck_in = Some(recheck_in).filter(|_| place.is_none());
+                Ok(Verdict::Busy(Busy { holder, recheck_in, place, found: None }))
             }
             (answer, _) => answer.into_verdict(sent_at),
         }

@@ -11,10 +11,12 @@ use tokio::task::AbortHandle;
 use super::clock_offset::ClockOffset;
 use super::name_versions::NameVersions;
 use super::outlook::Tickets;
+use super::own_lines::OwnLines;
 use super::own_sessions::TableSessions;
 use super::records::change_log::ChangeLog;
 use super::records::statements::RecordSql;
 use super::row::ClientId;
+use super::seats::SeatSql;
 use super::statements::LeaseSql;
 use super::sweep_sql::SweepSql;
 use super::text::SqlText;
@@ -39,6 +41,7 @@ pub(super) struct TableClient {
     pub(super) pool: Pool,
     pub(super) clock: Clock,
     pub(super) statements: LeaseSql,
+    pub(super) seats: SeatSql,
     pub(super) listing: SqlText,
     pub(super) records: RecordSql,
     pub(super) changes: ChangeLog,
@@ -53,6 +56,8 @@ pub(super) struct TableClient {
     pub(super) client: ClientId,
     pub(super) own_sessions: TableSessions,
     pub(super) tickets: Tickets,
+    /// Those that wait.
+    pub(super) lines: OwnLines,
     /// How often connections had broken when we last renewed.
     pub(super) breaks: AtomicU64,
     pub(super) turns: Turns,
@@ -99,6 +104,7 @@ impl TableClient {
     /// Notes that we hold something. Whoever holds looks now and then whether
     /// it was taken away, so the first one wakes the task that does.
     pub(super) fn holds(&self, ticket: &Ticket, session: SessionId, fence: u64) {
+        self.lines.leave(ticket.id);
         if self.tickets.held(ticket, session, fence) {
             self.stir.notify_one();
         }

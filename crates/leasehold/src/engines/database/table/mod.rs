@@ -8,11 +8,14 @@
 mod acquire;
 mod client;
 mod clock_offset;
+mod errand;
+mod line_change;
 mod name_versions;
 mod names;
 mod news;
 mod operate;
 mod outlook;
+mod own_lines;
 mod own_sessions;
 mod poller;
 mod records;
@@ -20,6 +23,7 @@ mod release;
 mod renew;
 mod row;
 mod schema;
+mod seats;
 mod session;
 mod statements;
 mod swap;
@@ -42,10 +46,12 @@ use self::clock_offset::ClockOffset;
 use self::name_versions::NameVersions;
 use self::names::TableNames;
 use self::outlook::Tickets;
+use self::own_lines::OwnLines;
 use self::own_sessions::TableSessions;
 use self::records::TableChanges;
 use self::records::change_log::ChangeLog;
 use self::records::statements::RecordSql;
+use self::seats::SeatSql;
 use self::statements::LeaseSql;
 use self::sweep_sql::SweepSql;
 use self::turns::Turns;
@@ -100,6 +106,7 @@ impl Table {
         let inner = Arc::new(TableClient {
             profile: promises(&pool, wakes, checkup::survives(&pool).await),
             statements: LeaseSql::new(&names),
+            seats: SeatSql::new(&names),
             listing: operate::listing(&names),
             records: RecordSql::new(&names),
             changes: ChangeLog::new(&names),
@@ -112,6 +119,7 @@ impl Table {
             client: session::fresh_id(),
             own_sessions: TableSessions::default(),
             tickets: Tickets::default(),
+            lines: OwnLines::default(),
             breaks: AtomicU64::new(0),
             turns: Turns::default(),
             clock_offset: ClockOffset::default(),

@@ -9,8 +9,6 @@ pub(super) type Tickets = waiters::Tickets<Outlook>;
 /// What a waiter knows of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outlook {
-    /// The version of the row that this comes from.
-    pub(super) version: i64,
     /// When the name may open although nobody says so, by our clock.
     pub(super) look_at: Moment,
     /// The newest fence then.

@@ -73,7 +73,7 @@ impl Poller {
     /// When there is something to do.
     fn plan(&mut self) -> Option<Moment> {
         let inner = self.engine.upgrade()?;
-        let (now, waits) = (self.clock.now(), inner.tickets.has_waiting());
+        let (now, waits) = (self.clock.now(), !inner.lines.is_empty());
         let watches = !inner.watchers.is_empty();
         self.listen(&inner, waits || watches, now);
         let mut until = if inner.is_at_work(now) { self.sweep_at } else { Moment::NEVER };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::client::TableClient;
+use super::errand::Errand;
 use super::row::{GOOD, LINGER, NameRow, key, span};
 use crate::claim::{Ending, Mode, Released, Ticket};
 use crate::engine::state::{SessionId, Verb};
@@ -27,7 +28,7 @@ impl TableClient {
         } else {
             self.leave(&ticket, &ending).await?
         };
-        self.tickets.remove(ticket.id);
+        self.forget(ticket.id);
         self.lay_to_rest(&ticket);
         let session = session.unwrap_or(0);
         if self.own_sessions.is_fixed(session) || self.own_sessions.get(session).is_none() {
@@ -62,7 +63,8 @@ impl TableClient {
             let ending = ending.clone();
             Ok((page.step(Verb::Release { id, ending }), seat))
         };
-        let ((answer, seat), _) = self.change(&ticket.name, 0, act).await?;
+        let errand = Errand::to(&ticket.name).about(id).to_leave();
+        let ((answer, seat), _) = self.change(errand, act).await?;
         Ok((answer.into_released()?, seat))
     }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::client::TableClient;
+use super::errand::Errand;
 use super::name_versions::NAMES_MAX;
 use super::news::EvictionNotice;
-use super::outlook::Outlook;
 use super::row::{int, key, lease};
 use crate::claim::{LeaseId, Place, Refresh, Renewal, Ticket};
 use crate::clock::Moment;
@@ -28,9 +28,11 @@ impl TableClient {
         let left = self.extend_all(&refreshes).await;
         let lost = self.losses().await.unwrap_or_default();
         let still = self.still_queued(&refreshes).await.unwrap_or_default();
+        // Whoever has got its turn since then holds.
+        let known = self.tickets.known_all(refreshes.iter().map(|refresh| refresh.ticket.id));
         let mut answers = Vec::with_capacity(refreshes.len());
-        for refresh in &refreshes {
-            let answer = match self.tickets.known(refresh.ticket.id) {
+        for (refresh, known) in refreshes.iter().zip(known) {
+            let answer = match known {
                 _ if lost.contains(&refresh.ticket.id) => Ok(Renewal::Gone),
                 Some((session, true)) => held(left.get(&session)),
                 Some((session, false)) if still.contains(&refresh.ticket.id) => {
@@ -39,7 +41,7 @@ impl TableClient {
                 _ => self.ask_by_name(refresh, &left).await,
             };
             if matches!(answer, Ok(Renewal::Gone)) {
-                self.tickets.remove(refresh.ticket.id);
+                self.forget(refresh.ticket.id);
             }
             answers.push(answer.unwrap_or_else(Renewal::Unknown));
         }
@@ -73,8 +75,9 @@ impl TableClient {
     /// Extends every session that our tickets live by, once.
     async fn extend_all(&self, refreshes: &[Refresh]) -> HashMap<SessionId, Left> {
         let mut longest: HashMap<SessionId, (Duration, Duration)> = HashMap::new();
-        for refresh in refreshes {
-            if let Some((session, _)) = self.tickets.known(refresh.ticket.id) {
+        let known = self.tickets.known_all(refreshes.iter().map(|refresh| refresh.ticket.id));
+        for (refresh, known) in refreshes.iter().zip(known) {
+            if let Some((session, _)) = known {
                 let (ttl, delay) = longest.entry(session).or_default();
                 *ttl = refresh.ttl.max(*ttl);
                 *delay = refresh.lock_delay.max(*delay);
@@ -87,19 +90,17 @@ impl TableClient {
         left
     }
 
-    /// Those that wait, and whose names have not changed: one statement for many.
+    /// Those that still have their places: one statement for each session.
     async fn still_queued(&self, refreshes: &[Refresh]) -> Result<HashSet<LeaseId>> {
-        let waiting = refreshes.iter().filter_map(|refresh| {
-            Some((refresh.ticket.clone(), self.tickets.outlook(refresh.ticket.id)?))
-        });
-        let waiting: Vec<_> = waiting.collect();
+        let known = self.tickets.known_all(refreshes.iter().map(|refresh| refresh.ticket.id));
+        let waiting = known.into_iter().flatten().filter(|(_, held)| !held);
+        let sessions: HashSet<SessionId> = waiting.map(|(session, _)| session).collect();
         let mut still = HashSet::new();
-        for some in waiting.chunks(NAMES_MAX) {
-            let marks = self.marks_of(some.iter().map(|(ticket, _)| &ticket.name)).await?;
-            let same = some.iter().filter(|(ticket, outlook)| {
-                marks.get(&ticket.name).is_some_and(|mark| mark.version == outlook.version)
-            });
-            still.extend(same.map(|(ticket, _)| ticket.id));
+        for session in sessions {
+            let reply = self.run(&self.seats.of_session, vec![int(session).into()]).await?;
+            for row in &reply.rows {
+                still.extend(lease(row.text(0)?));
+            }
         }
         Ok(still)
     }
@@ -113,7 +114,8 @@ impl TableClient {
         let Refresh { ticket, ttl, .. } = refresh;
         let verb = Verb::Renew { id: ticket.id, ttl: *ttl };
         let act = |page: &mut super::row::NameRow| Ok(page.step(verb.clone()));
-        let (answer, page) = self.change(&ticket.name, 0, act).await?;
+        let errand = Errand::to(&ticket.name).about(ticket.id);
+        let (answer, page) = self.change(errand, act).await?;
         let (Some((session, grant)), false) = (page.state.find(ticket.id), answer == Answer::Gone)
         else {
             return Ok(Renewal::Gone);
@@ -128,9 +130,8 @@ impl TableClient {
             return Ok(Renewal::Held { ttl: left, sent_at });
         }
         let floor = page.newest();
-        let outlook = Outlook { version: page.version(), look_at: Moment::NEVER, floor };
         if self.tickets.known(ticket.id).is_none() {
-            self.tickets.queued(ticket, session, outlook);
+            self.waits(ticket, session, &page, Moment::NEVER);
         }
         Ok(Renewal::Queued(Place::new(left, sent_at).above(floor)))
     }

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::line_change::LineChange;
 use super::news::EvictionNotice;
 use crate::claim::LeaseId;
 use crate::clock::Moment;
 use crate::engine::Target;
-use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
+use crate::engine::state::{Answer, FollowUp, SeatChanges, SessionId, State, Verb, step};
+use crate::engines::database::dialect::table::WINDOW;
 use crate::engines::database::drivers::{Reply, ReplyRow, SqlStep, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
@@ -29,8 +31,16 @@ const GONE: Moment = Moment::from_nanos(0);
 pub(super) struct NameRow {
     pub(super) name: Name,
     pub(super) state: State,
-    /// The state that was read.
+    /// The state that was read, without those who wait.
     before: State,
+    /// From which place on they were to be looked for, if there are any.
+    front: Option<i64>,
+    /// None of them was left: the places begin anew.
+    anew: bool,
+    /// From which place on there may be more of them.
+    unread: Option<u64>,
+    /// Whose seats were read.
+    places: Vec<(LeaseId, u64)>,
     /// `None` if there is no row.
     version: Option<i64>,
     /// The last fence of the row.
@@ -66,7 +76,51 @@ pub(super) struct Displaced {
 impl NameRow {
     pub(super) fn read(name: &Name, reply: &Reply) -> Result<Self> {
         let row = reply.rows.first().ok_or_else(|| damaged(name))?;
-        Self::from_row(name, row, 0, reply.sent_at)
+        let mut page = Self::from_row(name, row, 0, reply.sent_at)?;
+        page.load_line(row.maybe_text(9)?)?;
+        Ok(page)
+    }
+
+    /// Takes in what was read of the line together with the name.
+    fn load_line(&mut self, text: Option<&str>) -> Result<()> {
+        if self.front.is_none() {
+            return Ok(());
+        }
+        let parse = |text: &str| serde_json::from_str::<Vec<SeatRead>>(text);
+        let seats = text.map_or_else(|| Ok(Vec::new()), parse);
+        let seats = seats.map_err(|cause| damaged(&self.name).caused_by(cause))?;
+        let front: Vec<u64> = seats.iter().filter(|seat| seat.0 == 1).map(|seat| seat.1).collect();
+        // The state has let all of them go by then, although they have rows.
+        self.anew = seats.is_empty();
+        let more = front.len() >= WINDOW;
+        let below = front.into_iter().max().filter(|_| more).map(|place| place + 1);
+        self.take_seats(&seats, below)
+    }
+
+    /// Takes in more of the line; `many` were asked for.
+    pub(super) fn load_more(&mut self, reply: &Reply, many: usize) -> Result<()> {
+        let seats = reply.rows.iter().map(seat_read).collect::<Result<Vec<_>>>()?;
+        let last = seats.last().filter(|_| seats.len() >= many);
+        let below = last.map(|seat| seat.1 + 1);
+        self.take_seats(&seats, below)
+    }
+
+    fn take_seats(&mut self, seats: &[SeatRead], below: Option<u64>) -> Result<()> {
+        let damaged = |page: &Self| damaged(&page.name);
+        for (_, place, word, session, _, expires, client) in seats {
+            let id = lease(word).ok_or_else(|| damaged(self))?;
+            self.places.push((id, *place));
+            if let (Some(expires), Some(client)) = (expires, client) {
+                let known = (moment(*expires), client.unsigned_abs());
+                self.sessions.insert(session.unsigned_abs(), known);
+            }
+        }
+        let rows = seats.iter().map(|seat| (seat.1, &*seat.4));
+        self.unread = below;
+        let loaded = self.state.load_seats(rows, below);
+        loaded.map_err(|cause| damaged(self).caused_by(cause))?;
+        self.follow();
+        Ok(())
     }
 
     /// From the columns of a row, the first of which is `at`.
@@ -87,12 +141,17 @@ impl NameRow {
         )?;
         state.fill(drawn, since);
         state.follow(|_| GONE);
+        let front = row.maybe_int(at + 8)?;
         let sessions = row.maybe_text(at + 7)?.map_or_else(|| Ok(HashMap::new()), sessions)?;
         let clock = clock.unsigned_abs();
         let floor = drawn.max(floor.unsigned_abs()).max(clock.saturating_sub(1));
         let mut page = Self {
             name: name.clone(),
             before: state.clone(),
+            front,
+            anew: false,
+            unread: front.map(i64::unsigned_abs),
+            places: Vec::new(),
             state,
             version,
             drawn,
@@ -163,9 +222,57 @@ impl NameRow {
 
     /// Whether there is anything to write.
     pub(super) fn has_changed(&self) -> bool {
+        let written = |state: &State| serde_json::to_string(state).ok();
+        let line = self.line_change();
+        written(&self.after()) != written(&self.before) || line.is_ok_and(|line| !line.is_none())
+    }
+
+    /// The state as it is stored: sessions have the expiries.
+    fn after(&self) -> State {
         let mut after = self.state.clone();
         after.follow(|_| GONE);
-        after != self.before
+        after
+    }
+
+    /// What becomes of the line.
+    pub(super) fn line_change(&self) -> Result<LineChange> {
+        let changes = self.changes()?;
+        let first = self.first_of(&changes).filter(|_| !self.anew);
+        Ok(LineChange::new(self.front, first.map(int), changes))
+    }
+
+    fn changes(&self) -> Result<SeatChanges> {
+        let changes = self.after().seat_changes();
+        changes.map_err(|cause| unreadable("a seat").caused_by(cause))
+    }
+
+    fn first_of(&self, changes: &SeatChanges) -> Option<u64> {
+        let places = self.places.iter().map(|(_, place)| *place);
+        let here = places.filter(|place| changes.gone.binary_search(place).is_err());
+        let first = here.chain(changes.new.iter().map(|row| row.place)).min();
+        self.state.lacks_from().or(first)
+    }
+
+    /// From which place on there are more to be read, whoever is next.
+    pub(super) fn unread(&self) -> Option<u64> {
+        self.unread
+    }
+
+    /// The place of whoever is next; `None` if nobody waits.
+    pub(super) fn first(&self) -> Result<Option<u64>> {
+        Ok(self.first_of(&self.changes()?))
+    }
+
+    /// The place of a lease that waits.
+    pub(super) fn place(&self, id: LeaseId) -> Option<u64> {
+        let changes = self.state.seat_changes().ok()?;
+        let new = changes.new.iter().find(|row| row.lease == id).map(|row| row.place);
+        new.or_else(|| self.places.iter().find(|(lease, _)| *lease == id).map(|(_, place)| *place))
+    }
+
+    /// Whether a swap can succeed that needs this session of ours to live.
+    pub(super) fn may_be_written(&self, session: SessionId) -> bool {
+        session == 0 || self.own.is_some_and(|end| end > self.now)
     }
 
     /// Whether it has to be written, if only for what goes with it.
@@ -187,11 +294,11 @@ impl NameRow {
 
     /// The values of the swap, in the order of its statement.
     pub(super) fn values(&self, name: Value, session: SessionId) -> Result<Vec<Value>> {
-        let mut after = self.state.clone();
-        after.follow(|_| GONE);
+        let after = self.after();
         let blank = after.is_blank(self.now);
         let state = if blank { None } else { Some(text(&after)?) };
-        let mut sessions: Vec<SessionId> = after.sessions().collect();
+        let front = self.first_of(&self.changes()?).map(int);
+        let mut sessions: Vec<SessionId> = after.holding_sessions().collect();
         sessions.sort_unstable();
         sessions.dedup();
         let owner = after.owner();
@@ -209,6 +316,7 @@ impl NameRow {
             owner.and_then(|(_, meta)| meta).into(),
             micros(self.now.after(GOOD)).into(),
             int(session).into(),
+            front.into(),
         ])
     }
 
@@ -217,6 +325,16 @@ impl NameRow {
         let least = self.now.after(LINGER);
         after.forget_at().map(|at| micros(at.max(least)))
     }
+}
+
+/// Whether it is from the front, place, lease, session, seat; the end and the client
+/// of the session, if it is there.
+type SeatRead = (u8, u64, String, i64, String, Option<i64>, Option<i64>);
+
+fn seat_read(row: &ReplyRow) -> Result<SeatRead> {
+    let (place, word) = (row.int(0)?.unsigned_abs(), row.text(1)?.to_owned());
+    let (session, seat) = (row.int(2)?, row.text(3)?.to_owned());
+    Ok((1, place, word, session, seat, row.maybe_int(4)?, row.maybe_int(5)?))
 }
 
 fn sessions(text: &str) -> Result<HashMap<SessionId, (Moment, ClientId)>> {
@@ -230,7 +348,8 @@ fn sessions(text: &str) -> Result<HashMap<SessionId, (Moment, ClientId)>> {
 }
 
 fn damaged(name: &Name) -> Error {
-    let message = "the row of this name is damaged: stop all users of it and delete the row";
+    let message = "the rows of this name are damaged: stop all users of it and delete its rows \
+         from the tables of names and seats";
     Error::new(ErrorKind::Unexpected, message).with("name", name)
 }
 

@@ -7,10 +7,10 @@ use crate::engines::database::pool::Pool;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The newest layout this code knows.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// `KEY`, `WORD`, `LONG` and `BLOB` are what the families call differently.
-const TABLES: [(&str, &str); 8] = [
+const TABLES: [(&str, &str); 9] = [
     (
         "meta",
         "CREATE TABLE IF NOT EXISTS {meta} (
@@ -40,10 +40,24 @@ const TABLES: [(&str, &str); 8] = [
     fence BIGINT NOT NULL,   -- the newest
     lease WORD,              -- set while somebody holds it alone and nobody waits
     watch BIGINT,            -- one of the sessions that keep it
-    sessions LONG,           -- all of them
+    sessions LONG,           -- all of those whose leases hold it
+    front BIGINT,            -- set while somebody waits: the first place in the line
     forget_at BIGINT,        -- set while nobody holds it or waits
     state LONG,              -- null: free, with nothing to remember
     PRIMARY KEY (namespace, name)
+)",
+    ),
+    (
+        "seats",
+        "CREATE TABLE IF NOT EXISTS {seats} (
+    namespace WORD NOT NULL, -- who waits for a name, in the order of the places
+    name KEY NOT NULL,
+    place BIGINT NOT NULL,
+    lease WORD NOT NULL,
+    session BIGINT NOT NULL,
+    seat LONG NOT NULL,
+    PRIMARY KEY (namespace, name, place),
+    UNIQUE (namespace, name, lease)
 )",
     ),
     (
@@ -103,9 +117,10 @@ const TABLES: [(&str, &str); 8] = [
 ];
 
 /// Which columns are looked up beside the keys; those of a table together.
-const INDEXES: [(&str, &str); 8] = [
+const INDEXES: [(&str, &str); 9] = [
     ("names", "forget_at"),
     ("names", "watch"),
+    ("seats", "session"),
     ("sessions", "expires"),
     ("records", "expires"),
     ("records", "bound"),
@@ -117,8 +132,8 @@ const INDEXES: [(&str, &str); 8] = [
 /// All that has to be run, by whoever may.
 pub(crate) fn text(names: &TableNames) -> String {
     let tables = TABLES.iter().map(|(word, table)| create(names, word, table));
-    let first = names.family.insert_new("INSERT INTO {meta} VALUES ('version', 1), ('swept', 0)");
-    tables.collect::<String>() + &fill(names, &first) + ";\n"
+    let first = format!("INSERT INTO {{meta}} VALUES ('version', {VERSION}), ('swept', 0)");
+    tables.collect::<String>() + &fill(names, &names.family.insert_new(&first)) + ";\n"
 }
 
 fn create(names: &TableNames, word: &str, table: &str) -> String {
@@ -135,19 +150,29 @@ fn create(names: &TableNames, word: &str, table: &str) -> String {
     })
 }
 
-/// Makes the tables unless they are there; refuses those of a newer release.
+/// Makes the tables unless they are there; refuses those of another release.
 pub(super) async fn prepare(pool: &Pool, names: &TableNames) -> Result<()> {
-    match version(pool, names).await? {
-        Some(VERSION) => Ok(()),
-        Some(newer) => Err(too_new(newer, names)),
-        None => make(pool, names).await,
+    let mut found = version(pool, names).await?;
+    if found.is_none() {
+        make(pool, names).await?;
+        // Another release may have come first at the same time.
+        found = version(pool, names).await?;
+    }
+    match found {
+        Some(VERSION) | None => Ok(()),
+        Some(other) => Err(other_layout(other, names)),
     }
 }
 
-fn too_new(found: i64, names: &TableNames) -> Error {
+fn other_layout(found: i64, names: &TableNames) -> Error {
+    let advice = if found < VERSION {
+        "stop all clients of the older release and drop its tables"
+    } else {
+        "use the release that made them"
+    };
     let message = format!(
-        "the tables have layout {found}, this release knows {VERSION}: use the release that made \
-         them, or other tables (option \"prefix\")"
+        "the tables have layout {found}, this release knows {VERSION}: {advice}, or use other \
+         tables (option \"prefix\")"
     );
     Error::new(ErrorKind::Unsupported, message).with("table", names.table("meta"))
 }

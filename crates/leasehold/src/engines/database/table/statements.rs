@@ -6,7 +6,7 @@ use super::text::SqlText;
 /// All of them; made once.
 #[derive(Debug)]
 pub(super) struct LeaseSql {
-    /// 1 namespace, 2 name, 3 a session or 0.
+    /// 1 namespace, 2 name, 3 a session or 0, 4 a lease or nothing.
     pub(super) load: SqlText,
     /// 1 namespace, 2 name, 3 lease or null, 4 session, 5 sessions, 6 owner,
     /// 7 description, 8 state, 9 good until.
@@ -17,8 +17,11 @@ pub(super) struct LeaseSql {
     pub(super) free: SqlText,
     /// 1 namespace, 2 name, 3 version, 4 state, 5 fence, 6 lease, 7 watch,
     /// 8 sessions, 9 forget_at, 10 owner, 11 description, 12 good until,
-    /// 13 a session that must live, or 0; PostgreSQL: 14 who to tell what.
+    /// 13 a session that must live, or 0, 14 front; PostgreSQL: 15 who to tell what.
     pub(super) swap: SqlText,
+    /// The same with the change of the line, where one statement will do: 16 the
+    /// front that was, 17 up to where seats go, 18 what else goes, 19 who comes.
+    pub(super) swap_with_line: Option<SqlText>,
     /// The same for a name that is not there; 3 is its first version.
     pub(super) enter: SqlText,
     /// 1 id, 2 client, 3 ttl, 4 delay, 5 fixed.
@@ -53,6 +56,7 @@ impl LeaseSql {
             take_new: text(&unless_found(family.take())),
             free: text(FREE),
             swap: text(&family.telling(SWAP)),
+            swap_with_line: family.telling_with_line(SWAP).as_deref().map(text),
             enter: text(&enter),
             begin: text(BEGIN),
             extend: text(EXTEND),
@@ -87,16 +91,17 @@ WHERE namespace = $1 AND name = $2 AND lease = $3 \
 const SWAP: &str = "\
 UPDATE {names} SET version = version + 1, state = $4::text, fence = $5::bigint, \
  lease = $6::text, watch = $7::bigint, sessions = $8::text, forget_at = $9::bigint, \
- owner = coalesce($10::text, owner), description = $11::text, updated = {now} \
+ owner = coalesce($10::text, owner), description = $11::text, updated = {now}, \
+ front = $14::bigint \
 WHERE namespace = $1 AND name = $2 AND version = $3 AND {now} < $12::bigint \
  AND ($13::bigint = 0 OR EXISTS \
   (SELECT 1 FROM {sessions} s WHERE s.id = $13::bigint AND s.expires > {now}))";
 
 const ENTER: &str = "\
 INSERT INTO {names} (namespace, name, version, state, fence, lease, watch, sessions, forget_at, \
- owner, description, created, updated) \
+ owner, description, created, updated, front) \
 SELECT $1::text, $2::text, $3::bigint, $4::text, $5::bigint, $6::text, $7::bigint, $8::text, \
- $9::bigint, $10::text, $11::text, {now}, {now} FROM (SELECT 1 AS one) k \
+ $9::bigint, $10::text, $11::text, {now}, {now}, $14::bigint FROM (SELECT 1 AS one) k \
 WHERE {now} < $12::bigint AND ($13::bigint = 0 OR EXISTS \
  (SELECT 1 FROM {sessions} s WHERE s.id = $13::bigint AND s.expires > {now}))";
 

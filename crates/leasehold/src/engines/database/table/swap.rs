@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::TableClient;
+use super::errand::Errand;
 use super::news::{EvictionNotice, TicketNews};
 use super::row::{Displaced, NameRow, int, key};
 use super::session::channel;
-use super::statements::DEAD;
+use super::statements::{DEAD, LeaseSql};
+use super::sweep;
 use super::text::SqlText;
-use crate::claim::LeaseId;
+use crate::claim::{LeaseId, Predecessor};
 use crate::clock::{Clock, Moment};
-use crate::engine::state::{FollowUp, SessionId};
+use crate::engine::state::{FollowUp, SessionId, Verb};
 use crate::engine::{Event, Loss};
 use crate::engines::database::drivers::{Reply, SqlStep, Value};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +25,10 @@ use crate::name::Name;
 
 /// How long a verb goes on when others are always faster.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How many more of a line are read when all of those who were read have got their
+/// turn, and at the most.
+const MORE: usize = 64;
+const MORE_MAX: usize = 512;
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(64);
 
@@ -36,11 +42,12 @@ impl TableClient {
         self.pool.run(&text.sql, text.values(values))
     }
 
-    /// Reads a name; `session` is one of ours whose end we want to know.
-    pub(super) async fn load(&self, name: &Name, session: SessionId) -> Result<NameRow> {
-        let [space, text] = self.key(name);
-        let reply = self.run(&self.statements.load, vec![space, text, int(session).into()]).await?;
-        let page = NameRow::read(name, &reply)?;
+    /// Reads a name.
+    pub(super) async fn load(&self, errand: Errand<'_>) -> Result<NameRow> {
+        let [space, text] = self.key(errand.name);
+        let values = vec![space, text, int(errand.session).into(), errand.lease.map(key).into()];
+        let reply = self.run(&self.statements.load, values).await?;
+        let page = NameRow::read(errand.name, &reply)?;
         self.clock_offset.note(page.now, page.sent_at);
         Ok(page)
     }
@@ -55,17 +62,40 @@ impl TableClient {
         if self.pool.family().names_are_bytes() { text.as_bytes().into() } else { text.into() }
     }
 
-    /// Reads, acts, swaps; again if someone else was faster. `session` is one
-    /// of ours that must live for the swap, or 0.
+    /// Lets time pass, until nobody can be served any more.
+    async fn serve(&self, page: &mut NameRow) -> Result<()> {
+        page.step(Verb::Tick);
+        self.serve_more(page).await
+    }
+
+    /// Reads on while whoever is next stands in a row that was not read.
+    async fn serve_more(&self, page: &mut NameRow) -> Result<()> {
+        let mut many = MORE;
+        while let Some(from) = page.state.lacks_from() {
+            self.read_on(page, from, many).await?;
+            page.step(Verb::Tick);
+            many = (many * 2).min(MORE_MAX);
+        }
+        Ok(())
+    }
+
+    /// Reads more of those who wait.
+    pub(super) async fn read_on(&self, page: &mut NameRow, from: u64, many: usize) -> Result<()> {
+        let [space, text] = self.key(&page.name);
+        let values = vec![space, text, int(from).into(), sweep::count(many)];
+        let reply = self.run(&self.seats.more, values).await?;
+        page.load_more(&reply, many)
+    }
+
+    /// Reads, acts, swaps; again if someone else was faster.
     pub(super) async fn change<T: Send>(
         &self,
-        name: &Name,
-        session: SessionId,
+        errand: Errand<'_>,
         mut act: impl FnMut(&mut NameRow) -> Result<T> + Send,
     ) -> Result<(T, NameRow)> {
         let mut tries = Tries::new(&self.clock);
         loop {
-            if let Some(done) = self.attempt(name, session, &mut act).await? {
+            if let Some(done) = self.attempt(errand, &mut act).await? {
                 return Ok(done);
             }
             tries.pause().await?;
@@ -75,14 +105,17 @@ impl TableClient {
     /// The same, once; `None` if someone else was faster.
     pub(super) async fn attempt<T: Send>(
         &self,
-        name: &Name,
-        session: SessionId,
+        errand: Errand<'_>,
         mut act: impl FnMut(&mut NameRow) -> Result<T> + Send,
     ) -> Result<Option<(T, NameRow)>> {
-        let _turn = self.turns.enter(name).await;
-        let mut page = self.load(name, session).await?;
+        let _turn = self.turns.enter(errand.name).await;
+        let mut page = self.load(errand).await?;
+        if !errand.leaves && page.may_be_written(errand.session) {
+            self.serve(&mut page).await?;
+        }
         let done = act(&mut page)?;
-        if page.is_to_be_written() && !self.write(&mut page, session).await? {
+        self.serve_more(&mut page).await?;
+        if page.is_to_be_written() && !self.write(&mut page, errand.session).await? {
             return Ok(None);
         }
         self.tell(&page);
@@ -93,12 +126,30 @@ impl TableClient {
 
     /// Swaps the page in; false if someone else was faster.
     pub(super) async fn write(&self, page: &mut NameRow, session: SessionId) -> Result<bool> {
-        let [_, name] = self.key(&page.name);
-        let mut values = page.values(name, session)?;
+        let (name, line) = (self.key(&page.name), page.line_change()?);
+        let mut values = page.values(name[1].clone(), session)?;
         if self.pool.family().tells() {
             values.push(self.messages(page)?.into());
         }
-        let text = if page.is_new() { &self.statements.enter } else { &self.statements.swap };
+        let LeaseSql { enter, swap, swap_with_line, .. } = &self.statements;
+        let mut seats = Vec::new();
+        let text = match swap_with_line {
+            _ if line.is_none() => {
+                if page.is_new() {
+                    enter
+                } else {
+                    swap
+                }
+            }
+            Some(text) if !page.is_new() => {
+                values.extend(line.values()?);
+                text
+            }
+            _ => {
+                seats = self.seats.steps(&name, &line);
+                if page.is_new() { enter } else { swap }
+            }
+        };
         let mut steps = vec![step(text, values, true)];
         steps.extend(self.losses_of(page)?);
         let orphan = |lease| step(&self.records.orphan, vec![key(lease).into()], false);
@@ -107,6 +158,7 @@ impl TableClient {
         // two transactions never wait for each other.
         steps.splice(1..1, std::mem::take(&mut page.with));
         steps.extend(orphans);
+        steps.extend(seats);
         steps.extend(self.still_dead(page));
         if steps.len() == 1
             && let Some(alone) = steps.pop()
@@ -190,7 +242,7 @@ impl TableClient {
     pub(super) fn hear(&self, news: TicketNews) {
         match news {
             TicketNews::Granted { lease, fence, predecessor } => {
-                self.tickets.hand(lease, fence, predecessor);
+                self.hand(lease, fence, predecessor);
             }
             TicketNews::Evicted { lease, why } => self.lost(lease, why),
             TicketNews::Over { lease, fence } => {
@@ -199,9 +251,23 @@ impl TableClient {
         }
     }
 
+    /// A ticket of ours was handed the lease.
+    pub(super) fn hand(&self, lease: LeaseId, fence: u64, predecessor: Predecessor) {
+        self.tickets.hand(lease, fence, predecessor);
+        if !self.tickets.is_queued(lease) {
+            self.lines.leave(lease);
+        }
+    }
+
+    /// Forgets a ticket.
+    pub(super) fn forget(&self, lease: LeaseId) -> bool {
+        self.lines.leave(lease);
+        self.tickets.remove(lease)
+    }
+
     /// A ticket was taken away.
     pub(super) fn lost(&self, lease: LeaseId, why: EvictionNotice) {
-        if self.tickets.remove(lease) {
+        if self.forget(lease) {
             let loss = Loss::Evicted { actor: why.actor, reason: why.reason };
             self.pool.bus().publish(&Event::TicketLost(lease, loss));
         }
@@ -211,7 +277,7 @@ impl TableClient {
     /// does not hold what it held then.
     pub(super) fn over(&self, lease: LeaseId, fence: u64) -> bool {
         let held = self.tickets.holds(lease, fence);
-        if held && self.tickets.remove(lease) {
+        if held && self.forget(lease) {
             self.pool.bus().publish(&Event::TicketLost(lease, Loss::Gone));
         }
         held

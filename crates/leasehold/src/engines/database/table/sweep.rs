@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::client::TableClient;
-use super::row::{NameRow, span};
+use super::row::span;
 use super::text::SqlText;
-use crate::engine::state::Verb;
 use crate::engines::database::drivers::{ReplyRow, Value};
 use crate::error::Result;
 
@@ -37,6 +36,7 @@ impl TableClient {
         self.run(&self.sweeping.losses, ages).await?;
         for _ in 0..STROKES {
             let swept = [
+                self.end_leases().await?,
                 self.end_seats().await?,
                 self.end_records().await?,
                 self.end_changes().await?,
@@ -62,12 +62,27 @@ impl TableClient {
         Ok(rows.len())
     }
 
-    /// Leases and places that nobody asked for since their session ended.
-    async fn end_seats(&self) -> Result<usize> {
+    /// Leases that nobody asked for since their session ended.
+    async fn end_leases(&self) -> Result<usize> {
         let rows = self.some(&self.sweeping.dead).await?;
         for row in &rows {
-            let tick = |page: &mut NameRow| Ok(page.step(Verb::Tick));
-            self.change(&self.full_name(row, 0)?, 0, tick).await?;
+            self.let_time_pass(&self.full_name(row, 0)?).await?;
+        }
+        Ok(rows.len())
+    }
+
+    /// Places whose sessions have ended, many at once. Nobody gets his turn by one
+    /// of them any more, so no swap has to hear of it: who has read it lets it go.
+    /// But whoever comes after it may fit where it did not.
+    async fn end_seats(&self) -> Result<usize> {
+        let rows = self.some(&self.sweeping.dead_seats).await?;
+        for row in &rows {
+            let name = self.full_name(row, 0)?;
+            let [space, text] = self.key(&name);
+            let session = row.int(2)?;
+            let values = || vec![space.clone(), text.clone(), session.into(), count(BROOM)];
+            while self.run(&self.sweeping.end_seats, values()).await?.affected >= BROOM as u64 {}
+            self.let_time_pass(&name).await?;
         }
         Ok(rows.len())
     }

@@ -16,6 +16,9 @@ pub(super) struct SweepSql {
     pub(super) forget: SqlText,
     /// 1 how many.
     pub(super) dead: SqlText,
+    pub(super) dead_seats: SqlText,
+    /// 1 namespace, 2 name, 3 session, 4 how many.
+    pub(super) end_seats: SqlText,
     /// 1 how many.
     pub(super) retired: SqlText,
     /// 1 session.
@@ -52,10 +55,20 @@ impl SweepSql {
                 "SELECT n.namespace, n.name FROM {sessions} s JOIN {names} n ON n.watch = s.id \
                  WHERE s.expires <= {then} LIMIT $1",
             ),
+            dead_seats: text(
+                "SELECT q.namespace, q.name, q.session FROM {sessions} s \
+                 JOIN {seats} q ON q.session = s.id WHERE s.expires <= {then} \
+                 GROUP BY q.namespace, q.name, q.session LIMIT $1",
+            ),
+            end_seats: text(&names.family.delete_some(
+                "{seats}",
+                "WHERE namespace = $1 AND name = $2 AND session = $3 LIMIT $4",
+            )),
             retired: text(
                 "SELECT s.id FROM {sessions} s \
                  WHERE s.expires <= {then} AND s.expires + s.delay <= {then} \
                  AND NOT EXISTS (SELECT 1 FROM {names} n WHERE n.watch = s.id) \
+                 AND NOT EXISTS (SELECT 1 FROM {seats} q WHERE q.session = s.id) \
                  AND NOT EXISTS (SELECT 1 FROM {records} r WHERE r.session = s.id) LIMIT $1",
             ),
             retire: text("DELETE FROM {sessions} WHERE id = $1 AND expires <= {then}"),

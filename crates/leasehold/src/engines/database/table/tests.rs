@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use super::super::server::{DatabaseServer, suited};
+use super::errand::Errand;
 use super::text::SqlText;
 use super::*;
 use crate::claim::{Owner, Predecessor, Stance, Store, Wants};
+use crate::engine::state::Verb;
 use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::Value;
 use crate::engines::database::pool::Pool;
@@ -83,11 +85,11 @@ async fn names_are_found_by_their_key_alone() {
         let key = || vec![space.clone(), text.clone()];
         let with = |more: Vec<Value>| [key(), more].concat();
         let statements = &table.0.statements;
-        let page = table.0.load(&name("n7"), 0).await.unwrap();
+        let page = table.0.load(Errand::to(&name("n7"))).await.unwrap();
         let mut swap = page.values(text.clone(), 0).unwrap();
         swap.push("[]".into());
         let cases = [
-            (&statements.load, with(vec![1.into()])),
+            (&statements.load, with(vec![1.into(), "x".into()])),
             (&statements.free, with(vec!["x".into(), 1.into()])),
             (&statements.swap, swap),
             (&table.0.marks.of(1).1, key()),
@@ -113,7 +115,7 @@ async fn two_names_in_a_table_of_two_never_block_each_other() {
         round(&table, "b").await;
         let mut other = table.0.pool.dedicate().await.unwrap();
         other.run("BEGIN", Vec::new()).await.unwrap();
-        let page = table.0.load(&name("a"), 0).await.unwrap();
+        let page = table.0.load(Errand::to(&name("a"))).await.unwrap();
         let [_, text] = table.0.key(&name("a"));
         let mut values = page.values(text, 0).unwrap();
         values.push("[]".into());
@@ -249,7 +251,7 @@ async fn a_sweep_ends_what_the_dead_left_and_nothing_else() {
         let states = "SELECT count(*) FROM leasehold_names WHERE watch IS NOT NULL";
         assert_eq!(one(pool, states).await, 1, "only the living one holds");
         assert_eq!(one(pool, "SELECT count(*) FROM leasehold_sessions").await, 1);
-        assert!(table.0.load(&held.ticket.name, 0).await.unwrap().state.sole().is_some());
+        assert!(table.0.load(Errand::to(&held.ticket.name)).await.unwrap().state.sole().is_some());
         release(&table, held.ticket).await;
     }
 }
@@ -300,15 +302,20 @@ async fn many_who_come_first_make_the_tables_once() {
 }
 
 #[tokio::test]
-async fn tables_of_a_newer_release_are_refused_with_advice() {
+async fn tables_of_another_release_are_refused_with_advice() {
     for server in DatabaseServer::each() {
         let url = server.url();
         let pool = table(&url).await.0.pool.clone();
-        pool.batch("UPDATE leasehold_meta SET value = 99 WHERE word = 'version'").await.unwrap();
-        let opened = Table::open(pool, &Url::parse(&url).unwrap(), Clock::System).await;
-        let error = opened.err().unwrap();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("prefix"), "{error}");
+        for (version, advice) in [(1, "drop its tables"), (99, "use the release that made them")] {
+            let sql = format!("UPDATE leasehold_meta SET value = {version} WHERE word = 'version'");
+            pool.batch(&sql).await.unwrap();
+            let url = Url::parse(&url).unwrap();
+            let opened = Table::open(pool.clone(), &url, Clock::System).await;
+            let error = opened.err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            let text = error.to_string();
+            assert!(text.contains(advice) && text.contains("prefix"), "{error}");
+        }
     }
 }
 
@@ -378,9 +385,8 @@ async fn a_session_that_was_extended_after_the_look_loses_nothing() {
         set_end(&one, false).await;
         let other = claim("n", "other");
         let session = two.0.session_for(&other).await.unwrap().id;
-        let mut page = two.0.load(&name("n"), session).await.unwrap();
-        let taken =
-            page.step(crate::engine::state::Verb::Acquire { claim: Box::new(other), session });
+        let mut page = two.0.load(Errand::to(&name("n")).with(session)).await.unwrap();
+        let taken = page.step(Verb::Acquire { claim: Box::new(other), session });
         assert!(matches!(taken, crate::engine::state::Answer::Granted { .. }), "it had ended");
         set_end(&one, true).await;
         assert!(!two.0.write(&mut page, session).await.unwrap(), "two hold it");
@@ -434,8 +440,252 @@ async fn a_place_says_which_grants_came_before_it() {
         };
         assert_eq!(busy.place.unwrap().floor, fence);
         table.0.tickets.hand(queued.ticket.id, fence, Predecessor::None);
-        assert!(table.0.tickets.outlook(queued.ticket.id).is_some(), "an old grant was believed");
+        assert!(table.0.tickets.is_queued(queued.ticket.id), "an old grant was believed");
         table.0.tickets.hand(queued.ticket.id, fence + 1, Predecessor::None);
-        assert!(table.0.tickets.outlook(queued.ticket.id).is_none(), "a new one was not");
+        assert!(!table.0.tickets.is_queued(queued.ticket.id), "a new one was not");
+    }
+}
+
+/// A claim that waits, and has its place.
+async fn queued(table: &Table, claim: Claim) -> Claim {
+    let claim = Claim { stance: Stance::Wait { until: Moment::NEVER }, ..claim };
+    let verdict = table.acquire(claim.clone()).await.unwrap();
+    assert!(matches!(verdict, Verdict::Busy(busy) if busy.place.is_some()), "no place");
+    claim
+}
+
+async fn many_queued(table: &Table, text: &str, count: usize) -> Vec<Claim> {
+    let mut claims = Vec::new();
+    for at in 0..count {
+        claims.push(queued(table, claim(text, &format!("waiter {at}"))).await);
+    }
+    claims
+}
+
+/// Whether a claim was handed the lease, and its client knows.
+fn is_handed(table: &Table, claim: &Claim) -> bool {
+    matches!(table.0.tickets.known(claim.ticket.id), Some((_, true)))
+        || !table.0.tickets.is_queued(claim.ticket.id)
+}
+
+async fn seats(pool: &Pool) -> i64 {
+    one(pool, "SELECT count(*) FROM leasehold_seats").await
+}
+
+/// How much one look at a name reads, and what a swap of it then writes.
+async fn weight(table: &Table, claim: &Claim, leaves: bool) -> (usize, usize) {
+    let (name, id) = (&claim.ticket.name, claim.ticket.id);
+    let errand = Errand::to(name).about(id);
+    let [space, text] = table.0.key(name);
+    let values = vec![space, text.clone(), 0.into(), row::key(id).into()];
+    let reply = table.0.run(&table.0.statements.load, values).await.unwrap();
+    let read = reply.rows[0].texts().iter().map(String::len).sum();
+    let mut page = table.0.load(errand).await.unwrap();
+    page.step(if leaves {
+        Verb::Release { id, ending: Ending::new() }
+    } else {
+        Verb::Acquire { claim: Box::new(claim.clone()), session: 7 }
+    });
+    let line = page.line_change().unwrap();
+    let moved = line.gone.len() + line.new.iter().map(|row| row.text.len()).sum::<usize>();
+    let values = page.values(text, 0).unwrap();
+    let length = |value: &Value| if let Value::Text(text) = value { text.len() } else { 8 };
+    (read, moved + values.iter().map(length).sum::<usize>())
+}
+
+#[tokio::test]
+async fn a_step_weighs_the_same_with_five_waiters_and_with_five_hundred() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        let mut seen = Vec::new();
+        for count in [12, 500] {
+            let text = format!("line/{count}");
+            let held = claim(&text, "holder");
+            granted(&table, held.clone()).await;
+            let waiters = many_queued(&table, &text, count).await;
+            let mut late = claim(&text, "one more");
+            late.stance = Stance::Wait { until: Moment::NEVER };
+            for (claim, leaves) in [(&held, true), (&late, false), (&waiters[count / 2], true)] {
+                seen.push(weight(&table, claim, leaves).await);
+            }
+        }
+        for (few, many) in seen[..3].iter().zip(&seen[3..]) {
+            let same = |few: usize, many: usize| many <= few + few / 20 + 32;
+            assert!(same(few.0, many.0) && same(few.1, many.1), "{few:?} and {many:?}");
+        }
+    }
+}
+
+/// A name for which nobody waits is read without a look at any line.
+#[tokio::test]
+async fn whoever_has_got_his_turn_leaves_no_seat() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        let held = claim("n", "holder");
+        granted(&table, held.clone()).await;
+        let waiters = many_queued(&table, "n", 20).await;
+        assert_eq!(seats(&table.0.pool).await, 20);
+        // One in the middle and the last one give up.
+        release(&table, waiters[10].ticket.clone()).await;
+        release(&table, waiters[19].ticket.clone()).await;
+        assert_eq!(seats(&table.0.pool).await, 18);
+        release(&table, held.ticket).await;
+        for (at, waiter) in waiters.iter().enumerate().filter(|(at, _)| ![10, 19].contains(at)) {
+            assert!(is_handed(&table, waiter), "{at}");
+            let later = waiters[at + 1..].iter().filter(|it| is_handed(&table, it)).count();
+            assert!(later <= 2, "{at} was overtaken");
+            release(&table, waiter.ticket.clone()).await;
+        }
+        assert_eq!(seats(&table.0.pool).await, 0);
+        let front = "SELECT count(*) FROM leasehold_names WHERE front IS NOT NULL";
+        assert_eq!(one(&table.0.pool, front).await, 0);
+        assert!(round(&table, "n").await > 0);
+    }
+}
+
+/// More than are read with the name.
+#[tokio::test]
+async fn all_readers_that_wait_are_served_at_once() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        let reader = |mode| {
+            let ticket = Ticket::new(name("n"), mode);
+            Claim::new(ticket, Owner::new("reader"), HOUR)
+        };
+        let writer = reader(Mode::Write);
+        granted(&table, writer.clone()).await;
+        let mut readers = Vec::new();
+        for _ in 0..150 {
+            readers.push(queued(&table, reader(Mode::Read)).await);
+        }
+        let last = queued(&table, reader(Mode::Write)).await;
+        release(&table, writer.ticket).await;
+        assert!(readers.iter().all(|it| is_handed(&table, it)) && !is_handed(&table, &last));
+        assert_eq!(seats(&table.0.pool).await, 1);
+        let shown = Selector::Name(name("n"));
+        let status = table.inspect(shown, Page::default()).await.unwrap().names.remove(0);
+        assert_eq!((status.holders.len(), status.waiters.len()), (150, 1));
+    }
+}
+
+#[tokio::test]
+async fn everyone_who_waits_is_shown() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        granted(&table, claim("n", "holder")).await;
+        many_queued(&table, "n", 30).await;
+        let shown = Selector::Prefix(Namespace::default(), "n".into());
+        let status = table.inspect(shown, Page::default()).await.unwrap().names.remove(0);
+        let labels: Vec<_> = status.waiters.iter().map(|it| it.label.to_string()).collect();
+        assert_eq!(labels, (0..30).map(|at| format!("waiter {at}")).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_dead_waiter_in_the_middle_is_passed_over() {
+    for server in DatabaseServer::each() {
+        let (table, dead) = (self::table(&server.url()).await, self::table(&server.url()).await);
+        let held = claim("n", "holder");
+        granted(&table, held.clone()).await;
+        let first = queued(&table, claim("n", "first")).await;
+        queued(&dead, claim("n", "dead")).await;
+        let last = queued(&table, claim("n", "last")).await;
+        set_end(&dead, false).await;
+        release(&table, held.ticket).await;
+        assert!(is_handed(&table, &first) && !is_handed(&table, &last));
+        release(&table, first.ticket).await;
+        assert!(is_handed(&table, &last), "the dead one stood in the way");
+        assert_eq!(seats(&table.0.pool).await, 0, "its row was left");
+    }
+}
+
+#[tokio::test]
+async fn a_mass_of_dead_waiters_is_swept_and_passed_over() {
+    let each = || DatabaseServer::each().into_iter();
+    for (swept, server) in each().map(|it| (true, it)).chain(each().map(|it| (false, it))) {
+        let (table, dead) = (self::table(&server.url()).await, self::table(&server.url()).await);
+        let held = claim("n", "holder");
+        granted(&table, held.clone()).await;
+        many_queued(&dead, "n", 300).await;
+        let living = queued(&table, claim("n", "living")).await;
+        set_end(&dead, false).await;
+        if swept {
+            table.0.sweep().await.unwrap();
+            assert_eq!(seats(&table.0.pool).await, 1, "the living one stays");
+            assert_eq!(one(&table.0.pool, "SELECT count(*) FROM leasehold_sessions").await, 1);
+        }
+        assert!(matches!(renewed(&table, &living).await, Renewal::Queued(_)));
+        release(&table, held.ticket).await;
+        assert!(is_handed(&table, &living), "the dead stood in the way");
+        assert_eq!(seats(&table.0.pool).await, 0, "their rows were left");
+        assert!(matches!(renewed(&table, &living).await, Renewal::Held { .. }));
+    }
+}
+
+/// Places are given again once all who waited are dead, whether or not anybody has
+/// swept their rows.
+#[tokio::test]
+async fn a_line_of_the_dead_begins_anew() {
+    for server in DatabaseServer::each() {
+        let (table, dead) = (self::table(&server.url()).await, self::table(&server.url()).await);
+        let held = claim("n", "holder");
+        granted(&table, held.clone()).await;
+        let gone = many_queued(&dead, "n", 20).await;
+        set_end(&dead, false).await;
+        let living = many_queued(&table, "n", 30).await;
+        assert_eq!(seats(&table.0.pool).await, 30);
+        let renewed = dead.renew(vec![Refresh::new(gone[3].ticket.clone(), HOUR)]).await;
+        assert!(matches!(renewed[0], Renewal::Gone), "{renewed:?}");
+        // It comes back, with the same ticket and another session.
+        queued(&dead, gone[3].clone()).await;
+        release(&table, held.ticket).await;
+        for waiter in living {
+            assert!(is_handed(&table, &waiter));
+            release(&table, waiter.ticket).await;
+        }
+        assert!(matches!(self::renewed(&dead, &gone[3]).await, Renewal::Held { .. }));
+    }
+}
+
+/// One whose session ended before anybody has swept its place.
+#[tokio::test]
+async fn whoever_comes_back_has_one_seat() {
+    for server in DatabaseServer::each() {
+        let (table, dead) = (self::table(&server.url()).await, self::table(&server.url()).await);
+        granted(&table, claim("n", "holder")).await;
+        let back = queued(&dead, claim("n", "back")).await;
+        let before = queued(&table, claim("n", "before")).await;
+        set_end(&dead, false).await;
+        dead.0.own_sessions.known().clear();
+        queued(&dead, back.clone()).await;
+        assert_eq!(seats(&table.0.pool).await, 2);
+        let page = table.0.load(Errand::to(&name("n")).about(back.ticket.id)).await.unwrap();
+        let places = [&before, &back].map(|claim| page.place(claim.ticket.id).unwrap());
+        assert!(places[0] < places[1], "it stands at the end");
+    }
+}
+
+/// However many wait for a name, one look at it decides for all.
+#[tokio::test]
+async fn whoever_waits_is_looked_for_together() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        let held = claim("n", "holder");
+        granted(&other, held.clone()).await;
+        let waiters = many_queued(&table, "n", 50).await;
+        release(&other, held.ticket).await;
+        table.0.look_around().await.unwrap();
+        let handed = waiters.iter().filter(|it| is_handed(&table, it)).count();
+        assert_eq!((handed, is_handed(&table, &waiters[0])), (1, true));
+        assert!(!table.0.look_around().await.unwrap(), "nothing has changed since");
+        // A place that somebody else has taken away is asked for again.
+        let sql = format!(
+            "DELETE FROM leasehold_seats WHERE lease = '{}'",
+            row::key(waiters[1].ticket.id)
+        );
+        table.0.pool.batch(&sql).await.unwrap();
+        assert!(matches!(renewed(&table, &waiters[1]).await, Renewal::Gone));
+        assert!(matches!(renewed(&table, &waiters[2]).await, Renewal::Queued(_)));
     }
 }

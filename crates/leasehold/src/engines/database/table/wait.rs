@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::client::TableClient;
+use super::errand::Errand;
 use super::name_versions::{NAMES_MAX, NameVersion};
 use super::outlook::Outlook;
 use super::row::NameRow;
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
+use crate::engine::Target;
 use crate::engine::state::{Answer, SessionId, Verb, step};
 use crate::engines::database::drivers::ReplyRow;
 use crate::engines::kit::waiters::TicketStatus;
@@ -17,37 +19,70 @@ use crate::name::{Name, Namespace};
 
 /// However soon a name may open, nobody looks more often.
 const BREATH: Duration = Duration::from_millis(1);
+/// How often a waiter looks whether it is our first by now.
+const TURN: Duration = Duration::from_secs(5);
 
 impl TableClient {
+    /// Notes that a ticket of ours has a place.
+    pub(super) fn waits(
+        &self,
+        ticket: &Ticket,
+        session: SessionId,
+        page: &NameRow,
+        look_at: Moment,
+    ) {
+        self.lines.join(ticket, page.place(ticket.id).unwrap_or(0), page.version(), look_at);
+        self.tickets.queued(ticket, session, Outlook { look_at, floor: page.newest() });
+        // It may have been handed the lease before it had the place.
+        if !self.tickets.is_queued(ticket.id) {
+            self.lines.leave(ticket.id);
+        }
+        self.stir.notify_one();
+    }
+
     pub(super) async fn wait(&self, ticket: Ticket, until: Moment) -> Wake {
         loop {
             let (notify, outlook) = match self.tickets.look(ticket.id) {
                 TicketStatus::Granted { fence, predecessor } => {
+                    self.lines.leave(ticket.id);
                     return Wake::Granted { fence, predecessor };
                 }
                 TicketStatus::Look => return Wake::Look,
                 TicketStatus::Waiting(notify, outlook) => (notify, outlook),
             };
+            let look_at = self.look_at(&ticket, outlook);
             tokio::select! {
                 biased;
                 () = notify.notified() => {}
-                () = self.clock.sleep_until(until.min(outlook.look_at)) => {
-                    return self.tickets.last_look(ticket.id);
+                () = self.clock.sleep_until(until.min(look_at)) => {
+                    let now = self.clock.now();
+                    if now >= until || (now >= outlook.look_at && self.lines.is_first(ticket.id)) {
+                        return self.tickets.last_look(ticket.id);
+                    }
                 }
             }
         }
     }
 
-    /// Looks for everyone who waits, with one statement for many; true if
-    /// anything has changed.
+    /// When a waiter has to see for itself.
+    fn look_at(&self, ticket: &Ticket, outlook: Outlook) -> Moment {
+        if self.lines.is_first(ticket.id) {
+            return outlook.look_at;
+        }
+        outlook.look_at.max(self.clock.now().after(TURN))
+    }
+
+    /// Looks for everyone who waits: one statement for many names, and one for each
+    /// that has changed, however many wait for it; true if anything has changed.
     pub(super) async fn look_around(&self) -> Result<bool> {
         let mut changed = false;
-        for some in self.tickets.waiting().chunks(NAMES_MAX) {
-            let marks = self.marks_of(some.iter().map(|(ticket, _)| &ticket.name)).await?;
-            for (ticket, outlook) in some {
-                if marks.get(&ticket.name).map(|mark| mark.version) != Some(outlook.version) {
+        for some in self.lines.names().chunks(NAMES_MAX) {
+            let marks = self.marks_of(some.iter()).await?;
+            for name in some {
+                let version = marks.get(name).map(|mark| mark.version);
+                if self.lines.is_due(name, version, self.clock.now()) {
                     changed = true;
-                    self.peek(ticket).await?;
+                    self.look_at_name(name).await?;
                 }
             }
         }
@@ -78,32 +113,58 @@ impl TableClient {
         Name::new(&Namespace::new(row.text(at)?)?, self.name_of(row, at + 1)?)
     }
 
-    /// Looks at the name of one waiter, and changes nothing.
-    async fn peek(&self, ticket: &Ticket) -> Result<()> {
-        let page = self.load(&ticket.name, 0).await?;
-        match page.state.find(ticket.id) {
-            Some((session, Some((fence, predecessor)))) if !page.left(session).is_zero() => {
-                self.tickets.hand(ticket.id, fence, predecessor);
-            }
-            Some((session, None)) => match outlook(&page, ticket, session) {
-                Some(outlook) => self.tickets.revise_for(ticket.id, outlook),
-                None => self.tickets.stir(ticket.id),
-            },
-            _ => self.tickets.stir(ticket.id),
+    /// Looks at a name for all of ours that wait for it.
+    async fn look_at_name(&self, name: &Name) -> Result<()> {
+        let Some(first) = self.lines.first(name) else { return Ok(()) };
+        let page = self.load(Errand::to(name).about(first.id)).await?;
+        self.hand_out(&page);
+        // Whoever had a place before the first that is left has none any more.
+        for id in self.lines.before(name, page.first()?.unwrap_or(u64::MAX)) {
+            self.tickets.stir(id);
         }
+        let look_at = match page.state.find(first.id) {
+            Some((session, None)) => match outlook(&page, &first, session) {
+                Some(outlook) => {
+                    self.tickets.revise_for(first.id, outlook);
+                    outlook.look_at
+                }
+                None => return self.let_time_pass(name).await,
+            },
+            _ => page.sent_at.after(page.state.opens_at(first.mode).since(page.now)),
+        };
+        self.lines.looked(name, page.version(), look_at);
+        Ok(())
+    }
+
+    /// Tells those of ours that hold it, and do not know.
+    fn hand_out(&self, page: &NameRow) {
+        for id in page.state.targets(Target::All) {
+            if self.tickets.is_queued(id)
+                && let Some((session, Some((fence, predecessor)))) = page.state.find(id)
+                && !page.left(session).is_zero()
+            {
+                self.hand(id, fence, predecessor);
+            }
+        }
+    }
+
+    /// Serves whoever can be served.
+    pub(super) async fn let_time_pass(&self, name: &Name) -> Result<()> {
+        self.change(Errand::to(name), |_| Ok(())).await?;
         Ok(())
     }
 }
 
-/// What a waiter may expect; `None` if there is reason to claim again.
+/// What a waiter may expect; `None` if somebody can be served.
 fn outlook(page: &NameRow, ticket: &Ticket, session: SessionId) -> Option<Outlook> {
     let mut next = page.state.clone();
     let verb = Verb::Renew { id: ticket.id, ttl: page.left(session) };
     let done = step(&mut next, verb, page.now, &mut 0);
-    if !matches!(done.answer, Answer::Queued { .. }) || !done.follow_ups.is_empty() {
+    let waits = matches!(done.answer, Answer::Queued { .. }) && next.lacks_from().is_none();
+    if !waits || !done.follow_ups.is_empty() {
         return None;
     }
     let opens = next.opens_at(ticket.mode).since(page.now);
     let look_at = page.sent_at.after(opens.max(BREATH));
-    Some(Outlook { version: page.version(), look_at, floor: page.newest() })
+    Some(Outlook { look_at, floor: page.newest() })
 }

@@ -5,6 +5,7 @@ mod dial;
 mod fault;
 mod state;
 mod token_source;
+mod turns;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,7 @@ pub(super) use self::dial::EtcdDialer;
 pub(super) use self::fault::{CallFault, over};
 pub(super) use self::state::LinkState;
 use self::token_source::TokenSource;
+use self::turns::RequestTurns;
 use super::settings::EtcdSettings;
 use crate::clock::{Clock, Moment};
 use crate::engines::kit::backoff::Backoff;
@@ -32,6 +34,7 @@ pub(super) struct EtcdLink {
     /// Held while a connection is made: one is enough for all who need it.
     dialing: tokio::sync::Mutex<()>,
     tokens: TokenSource,
+    turns: RequestTurns,
     state_publisher: LinkState,
     clock: Clock,
     timeout: Duration,
@@ -72,6 +75,7 @@ impl EtcdLink {
             seat: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
             tokens: TokenSource::new(settings.login.clone()),
+            turns: RequestTurns::default(),
             state_publisher: LinkState::new(),
             clock,
             timeout: settings.timeout,
@@ -111,6 +115,7 @@ impl EtcdLink {
         by: Moment,
     ) -> Result<C::Answer, CallFault> {
         let has_effect = request.has_effect();
+        let (_turn, by) = self.turns.take(&self.clock, by, self.timeout).await?;
         let mut servers = self.dialers.len();
         let mut token_may_be_old = true;
         loop {
@@ -221,7 +226,10 @@ impl EtcdLink {
         };
         match &answer {
             Err(CallFault::Elsewhere(_)) => self.leave(way),
-            _ => self.state_publisher.reached(),
+            _ => {
+                self.turns.answered(&self.clock);
+                self.state_publisher.reached();
+            }
         }
         answer
     }

@@ -6,7 +6,7 @@ use ::redis::{Value, cmd};
 
 use super::age::age_after;
 use crate::engine::{Finding, Severity};
-use crate::engines::redis::checkup::field;
+use crate::engines::redis::checkup::{crowded, field};
 use crate::engines::redis::link::RedisLink;
 use crate::error::Result;
 
@@ -55,6 +55,7 @@ pub(super) async fn examine(
         age(&info, quarantine, durable),
         eviction(policy.as_deref()),
         role(&info),
+        crowded(&info),
         step.map(stepped),
     ];
     Ok(found.into_iter().flatten().collect())

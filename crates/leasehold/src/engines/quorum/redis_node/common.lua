@@ -6,6 +6,9 @@
 -- KEYS[2] are readers and writer: a hash, id -> mode:number:since:ends:inscription.
 -- KEYS[3] are the counters of the namespace: a hash.
 --
+-- This is layout 1. Another has other texts: a mutex is then a stranger's, who
+-- has it; readers and a writer are refused. Counters are numbers in all of them.
+--
 -- An id has 32 digits: 20 of the ticket, 12 of the round. Rounds of one ticket
 -- are different leases, and only its last round is still meant.
 
@@ -31,11 +34,13 @@ local function mutex(id)
   return nil, held, owner or ''
 end
 
--- Readers and writer whose time is not over.
+-- Readers and writer whose time is not over. What is written in any other way is
+-- of another release: it is refused before anything is done.
 local function tenants()
   local found, flat = {}, redis.call('HGETALL', KEYS[2])
   for i = 1, #flat, 2 do
     local mode, number, since, ends, text = string.match(flat[i + 1], '^(%a):(%d+):(%d+):(%d+):(.*)$')
+    if not mode then error('LAYOUT of a reader or writer', 0) end
     if tonumber(ends) > now then
       found[flat[i]] = {mode = mode, number = number, since = since, ends = ends, text = text}
     else

@@ -7,7 +7,11 @@ use crate::error::{Error, ErrorKind};
 /// What a server's error code means: the kind, and what to do.
 type CodeRow = (&'static str, ErrorKind, &'static str);
 
-static CODES: [CodeRow; 17] = [
+/// What is stored was written by a release that stores it in another way.
+pub(in crate::engines::redis) const OTHER_LAYOUT: &str = "what is stored there has another layout: it is of another release of Leasehold; run the same \
+     release everywhere, or give this one keys of its own (?prefix= or a namespace)";
+
+static CODES: [CodeRow; 18] = [
     ("NOAUTH", Denied, "the server wants a password; give user:password@ before the host"),
     ("WRONGPASS", Denied, "the server refuses this user or password"),
     ("NOPERM", Denied, "the server's ACL forbids this; grant what the engine's page lists"),
@@ -23,11 +27,12 @@ static CODES: [CodeRow; 17] = [
     ("MOVED", Invalid, "the server is part of a cluster; open it as redis+cluster://"),
     ("ASK", Invalid, "the server is part of a cluster; open it as redis+cluster://"),
     ("WRONGTYPE", Invalid, "a key belongs to someone else; choose another namespace"),
+    ("LAYOUT", Unsupported, OTHER_LAYOUT),
     ("NOSCRIPT", Unexpected, "the server forgets scripts as soon as it has them"),
     ("CROSSSLOT", Unexpected, "keys of one script are in different parts of the cluster"),
 ];
 
-use ErrorKind::{Denied, Invalid, Unavailable, Unexpected};
+use ErrorKind::{Denied, Invalid, Unavailable, Unexpected, Unsupported};
 
 /// The code of a server's error; `None` if the server did not answer.
 pub(super) fn code(error: &RedisError) -> Option<&str> {
@@ -51,7 +56,9 @@ pub(in crate::engines::redis) fn failed(why: &str) -> Error {
     let known = if forbidden { row("NOPERM") } else { words.find_map(row) };
     let odd = "a script failed on what it found; do other programs write our keys?";
     let (kind, message) = known.map_or((Unexpected, odd), |row| (row.1, row.2));
-    Error::new(kind, message).caused_by(said("", why).trim_start()).unknown()
+    let error = Error::new(kind, message).caused_by(said("", why).trim_start());
+    // What is of another layout is looked at before anything is done.
+    if kind == Unsupported { error } else { error.unknown() }
 }
 
 /// No answer came to a request that was sent: it may have had an effect.
@@ -121,9 +128,12 @@ fn inner(code: &str, detail: &str) -> Option<&'static CodeRow> {
 }
 
 /// Whether a script may have written before it failed. Redis refuses the first
-/// write of a script for these three reasons, and never a later one.
+/// write of a script for these three reasons, and never a later one; a script
+/// looks at the layout of what it finds before it writes.
 fn left_half(code: &str, detail: &str) -> bool {
-    in_script(detail) && !matches!(code, "READONLY" | "MISCONF" | "NOREPLICAS")
+    let refused =
+        matches!(code, "READONLY" | "MISCONF" | "NOREPLICAS") || detail.contains("LAYOUT ");
+    in_script(detail) && !refused
 }
 
 fn in_script(detail: &str) -> bool {
@@ -187,6 +197,16 @@ mod tests {
         assert_eq!(in_script(forbidden), (Denied, Effect::Unknown));
         let old = "ERR Error running script (call to f_7b0): @user_script:1: WRONGTYPE Operation";
         assert_eq!(judged(old), (Invalid, Effect::Unknown));
+    }
+
+    #[test]
+    fn what_another_release_stores_was_left_alone() {
+        for text in ["LAYOUT 2", "ERR LAYOUT 2 script: 7b0, on @user_script:1."] {
+            assert_eq!(judged(text), (Unsupported, Effect::NotApplied), "{text}");
+        }
+        let error = failed("LAYOUT 2");
+        assert_eq!((error.kind(), error.effect()), (Unsupported, Effect::NotApplied));
+        assert!(error.to_string().contains("run the same release"), "{error}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use redis::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-pub(super) use self::fault::failed;
+pub(super) use self::fault::{OTHER_LAYOUT, failed};
 pub(super) use self::push::Push;
 pub(in crate::engines) use self::reply::RedisReply;
 pub(super) use self::request::RedisRequest;

@@ -3,7 +3,8 @@
 //! A call that finds others waiting takes them along; nothing waits for a call
 //! to fill. While one call is on its way the next one gathers, so the busier a
 //! client is the fewer calls it makes. No verb is sent twice: not all of them
-//! know a lease id by which the second would be told from the first.
+//! know a lease id by which the second would be told from the first. Renewals
+//! have a [lane](RenewalLane) of their own, so that no caller waits for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +15,12 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::keys::{KeyParts, Shard};
 use super::pack::garbled;
+use super::renewal_lane::RenewalLane;
 use super::verb::{ScriptAnswer, TimedAnswer, closed};
 use crate::engines::redis::address::RedisAddress;
 use crate::engines::redis::link::{self, RedisLink, RedisReply, RedisRequest};
 use crate::engines::redis::script::{Script, ScriptCall};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::home::Handle;
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
@@ -39,6 +41,8 @@ const MOST: usize = 128;
 /// How many calls are on their way at the same time: one is being served while
 /// the other one is read or written.
 const AT_ONCE: usize = 5;
+/// How many plain renewals cost a server as much as one verb of a lease.
+const LONG_WAY: usize = 4;
 
 /// Who serves a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,43 +96,55 @@ impl OpKeys {
 
 /// Carries verbs; cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) enum Batcher {
+pub(super) struct Batcher {
+    sender: BatchSender,
+    queues: BatchQueues,
+}
+
+#[derive(Clone, Debug)]
+enum BatchQueues {
     /// To the one primary.
-    One(UnboundedSender<Op>),
+    One(BatchQueue),
     /// To the primaries of a cluster.
-    Many(Arc<BatchQueues>),
+    Many(Arc<QueueByServer>),
 }
 
 /// A queue for each primary: one that stands still keeps no verb waiting that is
 /// for another. Where a verb goes in the end the link decides.
 #[derive(Debug)]
-pub(super) struct BatchQueues {
-    sender: BatchSender,
+struct QueueByServer {
     home: Handle,
-    open: Mutex<BTreeMap<Option<RedisAddress>, UnboundedSender<Op>>>,
+    open: Mutex<BTreeMap<Option<RedisAddress>, BatchQueue>>,
 }
 
-impl BatchQueues {
-    fn of(&self, shard: &Shard) -> UnboundedSender<Op> {
-        let to = self.sender.link.home(shard.slot());
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.entry(to).or_insert_with(|| start(&self.home, self.sender.clone())).clone()
+/// What waits for one server: what callers ask for, and the renewals.
+#[derive(Clone, Debug)]
+struct BatchQueue {
+    ops: UnboundedSender<Op>,
+    renewals: RenewalLane,
+}
+
+impl BatchQueue {
+    fn start(home: &Handle, sender: &BatchSender) -> Self {
+        let (ops, queued) = unbounded_channel();
+        home.spawn(rounds(sender.clone(), queued));
+        Self { ops, renewals: RenewalLane::start(home, sender.link.clone()) }
     }
 }
 
-fn start(home: &Handle, sender: BatchSender) -> UnboundedSender<Op> {
-    let (queue, ops) = unbounded_channel();
-    home.spawn(rounds(sender, ops));
-    queue
+/// A verb, with the keys that are its own.
+#[derive(Debug)]
+pub(super) struct KeyedVerb {
+    pub(super) keys: OpKeys,
+    pub(super) text: Vec<u8>,
 }
 
 /// One verb on its way, and where its answer goes.
 #[derive(Debug)]
-pub(super) struct Op {
+struct Op {
     script: ScriptChoice,
     shard: Shard,
-    keys: OpKeys,
-    verb: Vec<u8>,
+    verb: KeyedVerb,
     back: oneshot::Sender<Result<TimedAnswer>>,
 }
 
@@ -146,10 +162,12 @@ impl Batcher {
     pub(super) fn start(link: RedisLink, orphans: UnboundedSender<Orphans>) -> Self {
         let (home, spread) = (Handle::current(), link.is_cluster());
         let sender = BatchSender { link, orphans };
-        if spread {
-            return Self::Many(Arc::new(BatchQueues { sender, home, open: Mutex::default() }));
-        }
-        Self::One(start(&home, sender))
+        let queues = if spread {
+            BatchQueues::Many(Arc::new(QueueByServer { home, open: Mutex::default() }))
+        } else {
+            BatchQueues::One(BatchQueue::start(&home, &sender))
+        };
+        Self { sender, queues }
     }
 
     /// Takes one verb to the server, with the keys that are its own.
@@ -161,14 +179,49 @@ impl Batcher {
         verb: Vec<u8>,
     ) -> impl Future<Output = Result<TimedAnswer>> + Send + use<> {
         let (back, answer) = oneshot::channel();
-        let op = Op { script, shard, keys, verb, back };
-        let sent = match self {
-            Self::One(queue) => queue.send(op),
-            Self::Many(queues) => queues.of(&op.shard).send(op),
-        };
+        let queue = self.queue(&shard);
+        let sent = queue.ops.send(Op { script, shard, verb: KeyedVerb { keys, text: verb }, back });
         async move {
             sent.map_err(|_| closed())?;
             answer.await.unwrap_or_else(|_| Err(closed().unknown()))
+        }
+    }
+
+    /// Takes plain renewals of one shard there behind what callers ask for. Done
+    /// when there is room for them; what comes of it then has the answer.
+    pub(super) async fn carry_behind(
+        &self,
+        shard: &Shard,
+        request: RedisRequest,
+        count: usize,
+    ) -> impl Future<Output = Result<RedisReply>> + Send + use<> {
+        let reply = self.queue(shard).renewals.carry(request, count, |reply| reply).await;
+        async move { reply.await.flatten() }
+    }
+
+    /// The same with verbs of leases.
+    pub(super) async fn carry_verbs_behind(
+        &self,
+        shard: &Shard,
+        verbs: Vec<KeyedVerb>,
+    ) -> impl Future<Output = Vec<Result<TimedAnswer>>> + Send + use<> {
+        let (sender, count) = (self.sender.clone(), verbs.len());
+        let asked = request(ScriptChoice::Leases, shard, verbs.iter());
+        let read = move |reply| sender.take_apart(reply, ScriptChoice::Leases, count);
+        let lane = self.queue(shard).renewals;
+        let answers = lane.carry(asked, count * LONG_WAY, read).await;
+        async move { answers.await.unwrap_or_else(|error| all_failed(&error, count)) }
+    }
+
+    fn queue(&self, shard: &Shard) -> BatchQueue {
+        match &self.queues {
+            BatchQueues::One(queue) => queue.clone(),
+            BatchQueues::Many(by_server) => {
+                let to = self.sender.link.home(shard.slot());
+                let mut open = by_server.open.lock().unwrap_or_else(PoisonError::into_inner);
+                let start = || BatchQueue::start(&by_server.home, &self.sender);
+                open.entry(to).or_insert_with(start).clone()
+            }
         }
     }
 }
@@ -204,39 +257,46 @@ impl BatchSender {
     /// One call for each script and shard.
     async fn deliver(&self, ops: Vec<Op>) {
         let bags = bags(ops);
-        let requests = || bags.iter().map(|batch| request(batch)).collect();
+        let requests = || bags.iter().map(|batch| batched(batch)).collect();
         let mut replies = self.link.asks(requests()).await;
         if mutant::lives(Mutant::VerbsSentTwice) && replies.iter().flatten().any(has_failure) {
             replies = self.link.asks(requests()).await;
         }
         for (batch, reply) in bags.into_iter().zip(replies) {
-            self.hand_out(batch, reply);
-        }
-    }
-
-    fn hand_out(&self, batch: Vec<Op>, reply: Result<RedisReply>) {
-        let answers = reply.and_then(|reply| {
-            let known = (reply.sent_at, reply.acknowledged);
-            Ok((known, answers(reply.value, batch[0].script, batch.len())?))
-        });
-        match answers {
-            // Where nobody waits any more, nothing is lost.
-            Err(error) => batch.into_iter().for_each(|op| {
-                let _ = op.back.send(Err(error.clone()));
-            }),
-            Ok(((sent_at, acknowledged), mut answers)) => {
-                let orphans = answers.split_off(batch.len());
-                for (op, said) in batch.into_iter().zip(answers) {
-                    let answered = said.map(|said| TimedAnswer { said, sent_at, acknowledged });
-                    let _ = op.back.send(answered);
-                }
-                for names in orphans {
-                    let Ok(ScriptAnswer::Packed(names)) = names else { continue };
-                    let _ = self.orphans.send(names);
-                }
+            let answers = self.take_apart(reply, batch[0].script, batch.len());
+            for (op, answer) in batch.into_iter().zip(answers) {
+                // Where nobody waits any more, nothing is lost.
+                let _ = op.back.send(answer);
             }
         }
     }
+
+    /// One answer for each verb of a call; the orphans it has found go their way.
+    fn take_apart(
+        &self,
+        reply: Result<RedisReply>,
+        script: ScriptChoice,
+        count: usize,
+    ) -> Vec<Result<TimedAnswer>> {
+        let answers = reply.and_then(|reply| {
+            let known = (reply.sent_at, reply.acknowledged);
+            Ok((known, answers(reply.value, script, count)?))
+        });
+        let ((sent_at, acknowledged), mut answers) = match answers {
+            Ok(answers) => answers,
+            Err(error) => return all_failed(&error, count),
+        };
+        for names in answers.split_off(count) {
+            let Ok(ScriptAnswer::Packed(names)) = names else { continue };
+            let _ = self.orphans.send(names);
+        }
+        let timed = |said| TimedAnswer { said, sent_at, acknowledged };
+        answers.into_iter().map(|said| said.map(timed)).collect()
+    }
+}
+
+fn all_failed(error: &Error, count: usize) -> Vec<Result<TimedAnswer>> {
+    (0..count).map(|_| Err(error.clone())).collect()
 }
 
 /// Those for one script and shard together, in the order they came.
@@ -255,40 +315,49 @@ fn bags(mut ops: Vec<Op>) -> Vec<Vec<Op>> {
     bags
 }
 
-fn request(batch: &[Op]) -> RedisRequest {
-    let shard = &batch[0].shard;
+fn batched(batch: &[Op]) -> RedisRequest {
+    request(batch[0].script, &batch[0].shard, batch.iter().map(|op| &op.verb))
+}
+
+/// One call for verbs of one script and shard.
+fn request<'a>(
+    script: ScriptChoice,
+    shard: &Shard,
+    verbs: impl Iterator<Item = &'a KeyedVerb> + Clone,
+) -> RedisRequest {
     let (publish, changes) = (publish(shard).into(), shard.changes());
-    match batch[0].script {
+    match script {
         ScriptChoice::Reading => {
             let mut read = redis::cmd("MGET");
-            batch.iter().for_each(|op| op.keys.write(shard, &mut read));
+            verbs.for_each(|verb| verb.keys.write(shard, &mut read));
             RedisRequest::Command(read)
         }
         ScriptChoice::Leases => {
             let args = [publish, shard.prefix().to_string().into_bytes(), changes];
-            call(&STEP, batch, &[shard.counter(), shard.index()], &args)
+            call(&STEP, shard, verbs, &[shard.counter(), shard.index()], &args)
         }
         ScriptChoice::Records => {
             let keys = [shard.counter(), shard.records(), shard.lapses()];
-            call(&RECORD, batch, &keys, &[publish, changes])
+            call(&RECORD, shard, verbs, &keys, &[publish, changes])
         }
     }
 }
 
 /// A call with its own keys and arguments, and those of all verbs.
-fn call(
+fn call<'a>(
     script: &'static Script,
-    batch: &[Op],
+    shard: &Shard,
+    verbs: impl Iterator<Item = &'a KeyedVerb> + Clone,
     keys: &[KeyParts<'_>],
     args: &[Vec<u8>],
 ) -> RedisRequest {
-    let count = keys.len() + batch.iter().map(|op| op.keys.count()).sum::<usize>();
+    let count = keys.len() + verbs.clone().map(|verb| verb.keys.count()).sum::<usize>();
     RedisRequest::Call(ScriptCall::written(script, count, |call| {
         call.arg(keys);
-        batch.iter().for_each(|op| op.keys.write(&batch[0].shard, call));
+        verbs.clone().for_each(|verb| verb.keys.write(shard, call));
         call.arg(args);
-        batch.iter().for_each(|op| {
-            call.arg(&op.verb);
+        verbs.for_each(|verb| {
+            call.arg(&verb.text);
         });
     }))
 }

@@ -189,32 +189,6 @@ impl NativeClient {
         renewals::by_server(&self.clock, refreshes, home, renew).await
     }
 
-    async fn renew_all(self: Arc<Self>, refreshes: Vec<Refresh>) -> Vec<Renewal> {
-        let longest = self.profile.limits.ttl_max;
-        let asked: Vec<_> = refreshes
-            .iter()
-            .map(|refresh| self.ask(&refresh.ticket.name, verb::renew(refresh, longest)))
-            .collect();
-        let mut renewals = Vec::with_capacity(asked.len());
-        for (refresh, asked) in refreshes.iter().zip(asked) {
-            let renewal = asked.await.and_then(|answered| self.renewed(refresh, &answered));
-            renewals.push(renewal.unwrap_or_else(Renewal::Unknown));
-        }
-        renewals
-    }
-
-    fn renewed(&self, refresh: &Refresh, answered: &TimedAnswer) -> Result<Renewal> {
-        if let Some(loss) = answered.evicted() {
-            self.link.bus().publish(&Event::TicketLost(refresh.ticket.id, loss));
-        }
-        let mut renewal = answered.answer()?.into_renewal(answered.sent_at);
-        if let Renewal::Queued(place) = &mut renewal {
-            place.floor = answered.floor()?;
-            self.waiters.raise(refresh.ticket.id, place.floor);
-        }
-        Ok(renewal)
-    }
-
     pub(super) async fn release(&self, ticket: Ticket, ending: Ending) -> Result<Released> {
         let shard = self.shard(&ticket.name);
         let keys = self.keys_to_end(&shard, &ticket, &ending)?;

@@ -7,6 +7,7 @@ use super::keys::Shard;
 use super::pack::garbled;
 use super::verb;
 use crate::engine::{Listing, Page, Selector, Status};
+use crate::engines::redis::link::RedisRequest;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -49,10 +50,11 @@ async fn names(
     prefix: &str,
     page: &Page,
 ) -> Result<(Vec<Name>, bool)> {
+    let shards = engine.key_space.shards(space);
+    let range = |shard| RedisRequest::Command(range(shard, prefix, page));
     let mut found = Vec::new();
-    for shard in engine.key_space.shards(space) {
-        let value = engine.link.command(range(&shard, prefix, page)).await?;
-        for text in texts(value)? {
+    for reply in engine.link.asks(shards.iter().map(range).collect()).await {
+        for text in texts(reply?.value)? {
             found.push(Name::new(space, text)?);
         }
     }

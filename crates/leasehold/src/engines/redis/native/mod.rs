@@ -10,6 +10,8 @@ mod keys;
 mod look;
 mod pack;
 mod records;
+mod renewal_lane;
+mod renewing;
 mod stored_record;
 #[cfg(test)]
 mod tests;

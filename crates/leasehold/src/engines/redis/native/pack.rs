@@ -1,5 +1,6 @@
 //! MessagePack, as far as the scripts speak it: numbers, bytes, arrays, `false`.
 
+use crate::engines::redis::link::OTHER_LAYOUT;
 use crate::error::{Error, ErrorKind, Result};
 
 /// An array on its way to a script.
@@ -167,6 +168,19 @@ pub(super) fn garbled() -> Error {
     let message = "the server answered something that no script of ours says; \
                    do other programs write keys that start with \"leasehold:\"?";
     Error::new(ErrorKind::Unexpected, message)
+}
+
+/// What another layout begins with, before its number: no packed value does, so
+/// that releases that know of no layouts do not take it for theirs either.
+const OTHER: u8 = 0xc1;
+
+/// Refuses what another release has stored in its own way.
+pub(super) fn check_layout(stored: &[u8]) -> Result<()> {
+    if stored.first() != Some(&OTHER) {
+        return Ok(());
+    }
+    let number = stored.get(1).copied().unwrap_or_default();
+    Err(Error::new(ErrorKind::Unsupported, OTHER_LAYOUT).with("layout", number))
 }
 
 fn take_item(rest: &mut &[u8], depth: u8) -> Option<Item> {

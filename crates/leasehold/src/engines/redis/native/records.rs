@@ -4,6 +4,7 @@
 //! at the lease and, if that has ended, removes the record; so nobody ever sees
 //! what has outlived its lease, and no script touches keys it was not given.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,9 @@ use super::watching::NativeWatch;
 use crate::claim::{Ending, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::state;
-use crate::engine::{BoxFuture, Page, RecordEvents, RecordListing, RecordStore, Scope};
+use crate::engine::{BoxFuture, PAGE_MAX, Page, RecordEvents, RecordListing, RecordStore, Scope};
+use crate::engines::redis::link::RedisRequest;
+use crate::engines::redis::script::{Script, ScriptCall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
@@ -27,8 +30,13 @@ use crate::name::Name;
 const TRIES: usize = 1000;
 /// When a record is looked at again whose end is not known.
 const UNTOLD: Duration = Duration::from_secs(60);
-/// How many names of an index are looked at in one go.
-const STRIDE: usize = 100;
+/// The most records that one call reads: a server does nothing else meanwhile.
+const TOGETHER: usize = 256;
+/// So many bytes of values are enough for the answer to one call, which the
+/// answers of locks have to wait for.
+const ENOUGH: usize = 1024 * 1024;
+
+static READ: Script = Script::new(include_str!("scripts/read.lua"));
 
 impl NativeClient {
     async fn file(&self, name: &Name, verb: Vec<u8>) -> Result<RecordAnswer> {
@@ -88,10 +96,16 @@ impl NativeClient {
         if let Some((lease, id)) = &stored.lease
             && self.left(lease, *id).await?.is_none()
         {
-            self.file(name, stored_record::delete(name.as_str(), stored.record.version)).await?;
+            self.outlived(name, &stored.record).await?;
             return Ok(None);
         }
         Ok(Some(stored.record))
+    }
+
+    /// Removes what has outlived its lease, unless it was written anew.
+    async fn outlived(&self, name: &Name, record: &RawRecord) -> Result<()> {
+        let verb = stored_record::delete(name.as_str(), record.version);
+        self.file(name, verb).await.map(drop)
     }
 
     /// Ends a record whose time or whose lease is over; one whose lease goes on
@@ -195,49 +209,163 @@ impl NativeClient {
     }
 
     async fn list(&self, scope: Scope, page: Page) -> Result<RecordListing> {
-        let mut names = Vec::new();
-        for shard in self.key_space.shards(scope.namespace()) {
-            names.extend(self.names_in(&shard, &scope, &page).await?);
-        }
-        names.sort();
-        let mut filling = PageInProgress::new(&page);
-        for name in names {
-            if let Some(record) = self.record(&name).await?
-                && !filling.add(name, record)
-            {
-                break;
+        let (mut filling, mut after) = (PageInProgress::new(&page), page.after.clone());
+        loop {
+            let (names, rest) = self.names(&scope, after, page.size).await?;
+            if !self.fill(&mut filling, names).await? || rest.is_none() {
+                return Ok(filling.done());
             }
+            after = rest;
         }
-        Ok(filling.done())
     }
 
-    /// The names in scope of one shard, a little more than a page.
-    async fn names_in(&self, shard: &Shard, scope: &Scope, page: &Page) -> Result<Vec<Name>> {
-        let after = page.after.as_ref().map(Name::as_str).filter(|after| *after >= scope.root());
-        let mut from = after.map_or_else(|| format!("[{}", scope.root()), |it| format!("({it}"));
-        let mut names = Vec::new();
-        loop {
-            let found = texts(self.link.command(range(shard, scope, &from)).await?)?;
-            let Some(last) = found.last() else { return Ok(names) };
-            from = scope.leap(last).map_or_else(|| format!("({last}"), |leap| format!("[{leap}"));
-            for text in found {
-                let name = Name::new(scope.namespace(), text)?;
-                names.extend(Some(name).filter(|name| scope.covers(name)));
+    /// False once the page is full.
+    async fn fill(&self, page: &mut PageInProgress, names: Vec<Name>) -> Result<bool> {
+        let mut rest = names.as_slice();
+        while !rest.is_empty() {
+            let some = &rest[..rest.len().min(TOGETHER)];
+            let (read, found) = self.read_together(some).await?;
+            for (name, record) in self.alive(found).await? {
+                if !page.add(name, record) {
+                    return Ok(false);
+                }
             }
-            if names.len() > page.size {
-                return Ok(names);
+            rest = &rest[read..];
+        }
+        Ok(true)
+    }
+
+    /// Without those that have outlived the leases that they go with.
+    async fn alive(&self, found: Vec<(Name, StoredRecord)>) -> Result<Vec<(Name, RawRecord)>> {
+        let held = self.held_leases(&found).await?;
+        let mut living = Vec::with_capacity(found.len());
+        for (name, StoredRecord { record, lease }) in found {
+            if lease.is_none_or(|(_, id)| held.contains(&id)) {
+                living.push((name, record));
+            } else {
+                self.outlived(&name, &record).await?;
             }
         }
+        Ok(living)
+    }
+
+    /// The records of the first of `names`, and of how many of them: one call for
+    /// each shard, all in one go, and each answers as much as is enough.
+    async fn read_together(&self, names: &[Name]) -> Result<(usize, Vec<(Name, StoredRecord)>)> {
+        let mut members: BTreeMap<Shard, Vec<usize>> = BTreeMap::new();
+        for (at, name) in names.iter().enumerate() {
+            members.entry(self.shard(name)).or_default().push(at);
+        }
+        let calls = members.iter().map(|(shard, places)| read(shard, places, names)).collect();
+        let (mut read, mut found) = (names.len(), BTreeMap::new());
+        for (places, reply) in members.into_values().zip(self.link.asks(calls).await) {
+            let values = stored_record::all(reply?.value)?;
+            read = places.get(values.len()).map_or(read, |unread| read.min(*unread));
+            found.extend(places.into_iter().zip(values));
+        }
+        let found = found.into_iter().take_while(|(at, _)| *at < read);
+        let named = |(at, stored): (usize, Option<_>)| Some((names[at].clone(), stored?));
+        Ok((read, found.filter_map(named).collect()))
+    }
+
+    /// Those that are held of the leases that records go with, each asked for once.
+    async fn held_leases(&self, found: &[(Name, StoredRecord)]) -> Result<HashSet<LeaseId>> {
+        let leases = found.iter().filter_map(|(_, stored)| stored.lease.as_ref());
+        let leases: HashMap<LeaseId, &Name> = leases.map(|(lease, id)| (*id, lease)).collect();
+        let ask = |(id, lease)| (id, self.ask(lease, verb::holds(id)));
+        let asked: Vec<_> = leases.into_iter().map(ask).collect();
+        let mut alive = HashSet::new();
+        for (id, asked) in asked {
+            if held(asked.await?.answer()?)?.is_some() {
+                alive.insert(id);
+            }
+        }
+        Ok(alive)
+    }
+
+    /// The first names in scope, more than a page has, and after which of them
+    /// others may follow.
+    async fn names(
+        &self,
+        scope: &Scope,
+        after: Option<Name>,
+        size: usize,
+    ) -> Result<(Vec<Name>, Option<Name>)> {
+        let shards = self.key_space.shards(scope.namespace()).into_iter();
+        let start = |shard| IndexWalk::new(shard, scope, after.as_ref(), size);
+        let mut walks: Vec<IndexWalk> = shards.map(start).collect();
+        while walks.iter().any(IndexWalk::goes_on) {
+            let open = walks.iter().filter(|walk| walk.goes_on());
+            let ranges = open.map(|walk| RedisRequest::Command(walk.range(scope))).collect();
+            let replies = self.link.asks(ranges).await;
+            for (walk, reply) in walks.iter_mut().filter(|walk| walk.goes_on()).zip(replies) {
+                walk.take(scope, texts(reply?.value)?)?;
+            }
+        }
+        // What comes after may be missing names of that shard.
+        let cut = walks.iter().filter(|walk| !walk.over).filter_map(|walk| walk.names.last());
+        let rest = cut.min().cloned();
+        let mut names: Vec<Name> = walks.into_iter().flat_map(|walk| walk.names).collect();
+        names.retain(|name| rest.as_ref().is_none_or(|rest| name <= rest));
+        names.sort();
+        Ok((names, rest))
     }
 }
 
-/// No name has a byte 0xff. A scope of depth 0 is one name.
-fn range(shard: &Shard, scope: &Scope, from: &str) -> redis::Cmd {
-    let end: &[u8] = if scope.depth() == 0 { b"" } else { b"\xff" };
-    let to = [b"[", scope.root().as_bytes(), end].concat();
-    let mut command = redis::cmd("ZRANGEBYLEX");
-    command.arg(shard.records()).arg(from).arg(to).arg("LIMIT").arg(0).arg(STRIDE);
-    command
+fn read(shard: &Shard, places: &[usize], names: &[Name]) -> RedisRequest {
+    RedisRequest::Call(ScriptCall::written(&READ, places.len(), |call| {
+        places.iter().for_each(|at| {
+            call.arg(shard.record(names[*at].as_str()));
+        });
+        call.arg(ENOUGH);
+    }))
+}
+
+/// A walk over the names of one shard that are in scope.
+struct IndexWalk {
+    shard: Shard,
+    from: String,
+    /// How many names are enough; so many are asked for at a time.
+    enough: usize,
+    names: Vec<Name>,
+    /// Nothing follows.
+    over: bool,
+}
+
+impl IndexWalk {
+    fn new(shard: Shard, scope: &Scope, after: Option<&Name>, size: usize) -> Self {
+        let after = after.map(Name::as_str).filter(|after| *after >= scope.root());
+        let from = after.map_or_else(|| format!("[{}", scope.root()), |it| format!("({it}"));
+        let enough = size.clamp(1, PAGE_MAX) + 1;
+        Self { shard, from, enough, names: Vec::new(), over: false }
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.over && self.names.len() < self.enough
+    }
+
+    /// No name has a byte 0xff. A scope of depth 0 is one name.
+    fn range(&self, scope: &Scope) -> redis::Cmd {
+        let end: &[u8] = if scope.depth() == 0 { b"" } else { b"\xff" };
+        let to = [b"[", scope.root().as_bytes(), end].concat();
+        let mut command = redis::cmd("ZRANGEBYLEX");
+        command.arg(self.shard.records()).arg(&self.from).arg(to);
+        command.arg("LIMIT").arg(0).arg(self.enough);
+        command
+    }
+
+    fn take(&mut self, scope: &Scope, found: Vec<String>) -> Result<()> {
+        self.over = found.len() < self.enough;
+        if let Some(last) = found.last() {
+            let leap = scope.leap(last).map(|leap| format!("[{leap}"));
+            self.from = leap.unwrap_or_else(|| format!("({last}"));
+        }
+        for text in found {
+            let name = Name::new(scope.namespace(), text)?;
+            self.names.extend(Some(name).filter(|name| scope.covers(name)));
+        }
+        Ok(())
+    }
 }
 
 fn held(answer: state::Answer) -> Result<Option<u64>> {

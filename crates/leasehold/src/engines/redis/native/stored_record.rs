@@ -1,6 +1,8 @@
 //! What the script for records is asked, and what it answers.
 
-use super::pack::{Item, Items, Packer, garbled};
+use redis::Value;
+
+use super::pack::{Item, Items, Packer, check_layout, garbled};
 use super::verb::{full, id, lease_id, millis, name};
 use crate::claim::{Expect, LeaseId, RawRecord, Store, Ticket};
 use crate::engine::RecordEvent;
@@ -82,7 +84,19 @@ pub(super) fn answer(packed: &[u8]) -> Result<RecordAnswer> {
 
 /// A record as its key holds it.
 pub(super) fn stored(packed: &[u8]) -> Result<StoredRecord> {
+    check_layout(packed)?;
     record(&mut Item::unpack(packed)?.array()?)?.ok_or_else(garbled)
+}
+
+/// Those of these names that are there, by the answer to one read of all.
+pub(super) fn all(value: Value) -> Result<Vec<Option<StoredRecord>>> {
+    let Value::Array(values) = value else { return Err(garbled()) };
+    let there = |value| match value {
+        Value::Nil => Ok(None),
+        Value::BulkString(packed) => stored(&packed).map(Some),
+        _ => Err(garbled()),
+    };
+    values.into_iter().map(there).collect()
 }
 
 fn record(items: &mut Items) -> Result<Option<StoredRecord>> {

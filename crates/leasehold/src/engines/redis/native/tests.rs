@@ -6,6 +6,7 @@ use redis::{Commands, Connection};
 
 use super::batcher::{STEP_ALONE, served};
 use super::keys::{KeySpace, Shard};
+use super::renewing::RENEW_ALONE;
 use super::stored_record;
 use super::verb::{self, PushedNews, ScriptAnswer, TimedAnswer};
 use crate::claim::{
@@ -53,6 +54,9 @@ struct Pair {
     shard: Shard,
     redis: Connection,
     script: redis::Script,
+    renewals: redis::Script,
+    /// How many the script of renewals has served.
+    renewed: u64,
 }
 
 impl Pair {
@@ -70,6 +74,8 @@ impl Pair {
             name,
             redis,
             script: redis::Script::new(&format!("{CLOCK}{STEP_ALONE}")),
+            renewals: redis::Script::new(&format!("{CLOCK}{RENEW_ALONE}")),
+            renewed: 0,
         }
     }
 
@@ -283,6 +289,14 @@ impl Pair {
         self.step(Verb::Acquire { claim: Box::new(claim), session: 0 }, packed);
     }
 
+    fn try_acquire(&mut self, random: &mut fastrand::Rng, ticket: Ticket) {
+        let ttl = Duration::from_secs(*random.choice(&[30, 45]).unwrap());
+        let mut claim = Claim::new(ticket, Owner::new("me"), ttl);
+        claim.lock_delay = Duration::from_millis(*random.choice(&[0, 0, 7_000]).unwrap());
+        let packed = verb::acquire(&claim, b"news", false);
+        self.step(Verb::Acquire { claim: Box::new(claim), session: 0 }, packed);
+    }
+
     /// The record is as good as a grant, and nothing is left behind.
     fn find(&mut self, claim: Vec<u8>, follow_ups: &[FollowUp]) {
         let more = vec![self.record_key()];
@@ -295,8 +309,34 @@ impl Pair {
     }
 
     fn renew(&mut self, random: &mut fastrand::Rng, ticket: Ticket) {
-        let (id, ttl) = (ticket.id, Duration::from_secs(random.u64(1..60)));
-        self.step(Verb::Renew { id, ttl }, verb::renew(&Refresh::new(ticket, ttl), Duration::MAX));
+        let secs = *random.choice(&[1, 15, 30, 30, 30, 59]).unwrap();
+        let (id, ttl) = (ticket.id, Duration::from_secs(secs));
+        let refresh = Refresh::new(ticket, ttl);
+        if random.bool()
+            && let [left @ 1..=u64::MAX] = self.renew_plain(std::slice::from_ref(&refresh))[..]
+        {
+            self.renewed += 1;
+            let (expected, follow_ups) = self.ask_core(Verb::Renew { id, ttl });
+            assert_eq!(expected, Answer::Held { ttl: Duration::from_millis(left) });
+            same_news(&follow_ups, &[]);
+            return self.same_status();
+        }
+        // Nothing has come of it: as if it had never been asked.
+        self.step(Verb::Renew { id, ttl }, verb::renew(&refresh, Duration::MAX));
+    }
+
+    /// What the script of renewals answers: 0 for what it cannot tell.
+    fn renew_plain(&mut self, refreshes: &[Refresh]) -> Vec<u64> {
+        let _: () = self.redis.set("clock", self.millis * 1000).unwrap();
+        let script = self.renewals.clone();
+        let mut call = script.prepare_invoke();
+        call.key(self.shard.index()).arg(self.shard.prefix());
+        let mut asked = Vec::new();
+        for refresh in refreshes {
+            call.key(self.shard.summary(refresh.ticket.name.as_str()));
+            asked.extend(verb::plain_renewal(refresh, Duration::MAX));
+        }
+        call.arg(asked).invoke(&mut self.redis).unwrap()
     }
 
     fn release(&mut self, random: &mut fastrand::Rng, id: LeaseId) {
@@ -413,6 +453,30 @@ fn the_script_takes_the_same_steps_as_the_core() {
             pair.wander(&mut random, modes);
         }
     }
+}
+
+/// Names with a sole holder and nothing else, as most are.
+#[test]
+fn the_script_of_renewals_takes_the_same_steps_as_the_core() {
+    let server = RedisTestServer::start();
+    let mut renewed = 0;
+    for round in 0..100 {
+        let mut random = fastrand::Rng::with_seed(round);
+        let mut pair = Pair::new(&server, round);
+        for _ in 0..40 {
+            let long = random.u8(0..30) == 0;
+            pair.millis += if long { 61_000 } else { random.u64(0..3_000) };
+            let id = LeaseId::from_bits(random.u128(1..=2));
+            let ticket = Ticket { id, name: pair.name.clone(), mode: Mode::Exclusive };
+            match random.u8(0..8) {
+                0..=1 => pair.try_acquire(&mut random, ticket),
+                2 => pair.release(&mut random, id),
+                _ => pair.renew(&mut random, ticket),
+            }
+        }
+        renewed += pair.renewed;
+    }
+    assert!(renewed > 40, "hardly any renewal went the short way: {renewed}");
 }
 
 #[test]
@@ -633,4 +697,120 @@ fn a_claim_that_a_record_would_do_for_is_listed_once_it_is_renewed() {
     assert_eq!(listed(&mut pair), 1);
     pair.call(vec![(pair.name.clone(), vec![pair.record_key()], storing(&pair, 1, "done"))]);
     assert_eq!(listed(&mut pair), 0);
+}
+
+/// Those that are not plain, or not there, or somebody else's, are left alone;
+/// and the index has all names again that it has lost.
+#[test]
+fn many_renewals_of_one_call_do_not_get_in_each_others_way() {
+    let server = RedisTestServer::start();
+    let mut pair = Pair::new(&server, 0);
+    let name = |text: &str| Name::new(&Namespace::default(), text).unwrap();
+    let ticket =
+        |text: &str, id, mode| Ticket { id: LeaseId::from_bits(id), name: name(text), mode };
+    let claim = |ticket: Ticket| {
+        let claim = Claim::new(ticket.clone(), Owner::new("me"), Duration::from_secs(30));
+        (ticket.name, Vec::new(), verb::acquire(&claim, b"", false))
+    };
+    let (sole, read) = (Mode::Exclusive, Mode::Read);
+    let claims = [("a", 1, sole), ("b", 2, sole), ("c", 3, read), ("e", 5, Mode::Write)];
+    pair.call(claims.map(|(text, id, mode)| claim(ticket(text, id, mode))).into());
+    pair.millis += 10_000;
+    let _: () = pair.redis.del(pair.shard.index()).unwrap();
+    let asked = [("a", 1, 30), ("b", 9, 30), ("c", 3, 30), ("d", 4, 30), ("e", 5, 40), ("a", 1, 25)];
+    let refreshes = asked
+        .map(|(text, id, secs)| Refresh::new(ticket(text, id, sole), Duration::from_secs(secs)));
+    let kept = pair.renew_plain(&refreshes);
+    assert_eq!(kept, [30_000, 0, 0, 0, 40_000, 0]);
+    let listed: Vec<String> = pair.redis.zrange(pair.shard.index(), 0, -1).unwrap();
+    assert_eq!(listed, ["a", "e"]);
+    let left = |pair: &mut Pair, text: &str| {
+        let said = pair.call(vec![(name(text), Vec::new(), verb::look())]).remove(0);
+        let status = verb::status(name(text), said.packed().unwrap()).unwrap();
+        status.holders[0].time_left.unwrap().as_secs()
+    };
+    assert_eq!(["a", "b", "c", "e"].map(|text| left(&mut pair, text)), [30, 20, 20, 40]);
+    let ttl = pair.redis.pttl::<_, u64>(pair.shard.index()).unwrap();
+    assert!(ttl > 100_000, "the index goes before its names: {ttl}");
+}
+
+/// Every verb on a name, beside one that may do what it likes.
+fn all_verbs(pair: &Pair) -> Vec<(Name, Vec<Vec<u8>>, Vec<u8>)> {
+    let (id, name) = (LeaseId::from_bits(1), pair.name.clone());
+    let eviction = Eviction::new(name.clone(), Target::All, "op", "a test").unwrap();
+    let permits = Ticket { mode: PERMITS[0], ..ticket(pair, 1) };
+    let permits = Claim::new(permits, Owner::new("me"), Duration::from_secs(30));
+    let refresh = Refresh::new(ticket(pair, 1), Duration::from_secs(30));
+    let verbs = [
+        exclusive(pair, 1),
+        verb::acquire(&permits, b"", false),
+        verb::renew(&refresh, Duration::MAX),
+        verb::release(id, &Ending::new()),
+        verb::release(id, &Ending::cut_off()),
+        verb::convert(id, Mode::Read),
+        verb::evict(&eviction),
+        verb::bind(id, &name),
+        verb::holds(id),
+        verb::look(),
+    ];
+    let mut verbs: Vec<_> = verbs.map(|verb| (name.clone(), Vec::new(), verb)).into();
+    verbs.push((name.clone(), vec![pair.record_key()], record_or_lease(pair, 1)));
+    verbs.push((name, vec![pair.record_key()], storing(pair, 1, "done")));
+    let other = Name::new(&Namespace::default(), "other").unwrap();
+    verbs.push((other, Vec::new(), exclusive(pair, 2)));
+    verbs
+}
+
+/// What a release to come may store: it says so in its first two bytes.
+const FOREIGN: &[u8] = b"\xc1\x02whatever it is";
+
+/// Two releases beside each other never grant a name twice: what one has stored
+/// in its own way the other leaves alone, and says why.
+#[test]
+fn a_name_of_another_layout_is_refused_and_left_alone() {
+    let server = RedisTestServer::start();
+    let mut pair = Pair::new(&server, 0);
+    let _: () = pair.redis.set(pair.shard.summary(pair.name.as_str()), FOREIGN).unwrap();
+    let verbs = all_verbs(&pair);
+    let mut said = pair.answers(verbs);
+    assert!(said.pop().unwrap().is_ok(), "another name is nobody else's business");
+    for (at, said) in said.into_iter().enumerate() {
+        let error = said.expect_err("it is of another layout");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unsupported, Effect::NotApplied));
+        assert!(error.to_string().contains("run the same release"), "{at}: {error}");
+    }
+    let refresh = Refresh::new(ticket(&pair, 1), Duration::from_secs(30));
+    assert_eq!(pair.renew_plain(&[refresh]), [0]);
+    let kept: Vec<u8> = pair.redis.get(pair.shard.summary(pair.name.as_str())).unwrap();
+    assert_eq!(kept, FOREIGN);
+}
+
+/// The scripts of a release that knows of no layouts fail on what it finds, and
+/// do not touch it: that is why other layouts begin as they do.
+#[test]
+fn a_release_without_layouts_leaves_another_layout_alone() {
+    let server = RedisTestServer::start();
+    let mut pair = Pair::new(&server, 0);
+    let old = STEP_ALONE.replace("string.byte(packed) == 193", "false");
+    assert_ne!(old, STEP_ALONE);
+    pair.script = redis::Script::new(&format!("{CLOCK}{old}"));
+    let _: () = pair.redis.set(pair.shard.summary(pair.name.as_str()), FOREIGN).unwrap();
+    let verbs = all_verbs(&pair);
+    let mut said = pair.answers(verbs);
+    assert!(said.pop().unwrap().is_ok(), "another name is nobody else's business");
+    assert!(said.iter().all(Result::is_err), "{said:?}");
+    let kept: Vec<u8> = pair.redis.get(pair.shard.summary(pair.name.as_str())).unwrap();
+    assert_eq!(kept, FOREIGN);
+}
+
+#[test]
+fn a_record_of_another_layout_is_refused() {
+    let server = RedisTestServer::start();
+    let mut pair = Pair::new(&server, 0);
+    let _: () = pair.redis.set(pair.record_key(), FOREIGN).unwrap();
+    let asked = vec![(pair.name.clone(), vec![pair.record_key()], record_or_lease(&pair, 1))];
+    let found = answered(pair.call(asked).remove(0)).found().unwrap().expect("it is there");
+    let error = stored_record::stored(&found).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("run the same release"), "{error}");
 }

@@ -65,6 +65,12 @@ pub(super) fn renew(refresh: &Refresh, longest: Duration) -> Vec<u8> {
     Packer::plain(b'R').raw(&id(refresh.ticket.id)).eight(ttl).done()
 }
 
+/// The same for a script that serves nothing but renewals.
+pub(super) fn plain_renewal(refresh: &Refresh, longest: Duration) -> [u8; 24] {
+    let (id, ttl) = (id(refresh.ticket.id), millis(refresh.ttl.min(longest)).to_be_bytes());
+    std::array::from_fn(|at| if at < 16 { id[at] } else { ttl[at - 16] })
+}
+
 /// Ends a lease; what is stored with it has to be of the same shard.
 pub(super) fn release(lease: LeaseId, ending: &Ending) -> Vec<u8> {
     let closed = ending.keep_closed.map_or(0, millis);

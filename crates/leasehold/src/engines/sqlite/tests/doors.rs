@@ -48,13 +48,16 @@ async fn the_database_of_another_application_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_newer_layout_is_refused() {
+async fn another_layout_is_refused() {
     let rig = Rig::new();
     filled(&rig).await;
-    edit(&rig, "PRAGMA user_version = 7");
-    let error = refused(&rig).await;
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("layout 7"), "{error}");
+    for (layout, advice) in [(7, "update the program"), (2, "use the release that made it")] {
+        edit(&rig, &format!("PRAGMA user_version = {layout}"));
+        let error = refused(&rig).await;
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains(&format!("layout {layout}, ")), "{error}");
+        assert!(error.to_string().contains(advice), "{error}");
+    }
 }
 
 #[tokio::test]

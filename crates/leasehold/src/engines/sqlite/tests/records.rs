@@ -283,25 +283,6 @@ async fn records_survive_a_restart_and_bound_ones_do_not() {
     assert!(is_there(&after, "kept").await);
 }
 
-#[tokio::test]
-async fn a_store_without_records_gets_them() {
-    let rig = Rig::new();
-    let old = rig.open().await;
-    let fence = take(&old, &ticket("job")).await.fence;
-    old.close().await.unwrap();
-    let db = rusqlite::Connection::open(rig.path()).unwrap();
-    db.execute_batch(
-        "DROP TABLE records; DROP TABLE watchers; DROP TABLE changes; \
-         ALTER TABLE fences DROP COLUMN cut; PRAGMA user_version = 1;",
-    )
-    .unwrap();
-    drop(db);
-    let (a, b) = (rig.open().await, rig.open().await);
-    assert!(store(&a, put("n")).await > fence);
-    assert!(is_there(&b, "n").await);
-    assert_eq!(count(&a, "PRAGMA user_version").await, 2);
-}
-
 /// Says how careful SQLite is with the commit of its transaction.
 struct Care(bool);
 

@@ -1,7 +1,7 @@
 //! The lease table on MySQL and MariaDB.
 
 use super::MysqlFamily;
-use crate::engines::database::dialect::table::{TableDraft, TableFamily};
+use crate::engines::database::dialect::table::{TableDraft, TableFamily, WINDOW};
 
 /// That of the statement's start.
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
@@ -10,6 +10,24 @@ const KEEPERS: &str = "\
 (SELECT JSON_OBJECTAGG(s.id, JSON_ARRAY(s.expires, s.client)) \
  FROM JSON_TABLE(n.sessions, '$[*]' COLUMNS (id BIGINT PATH '$')) j \
  STRAIGHT_JOIN {sessions} s FORCE INDEX (PRIMARY) ON s.id = j.id)";
+
+/// Who is dead is left out: it waits no more, and goes with the front or a sweep.
+/// One that is asked about is here in any case, because its row may have to go.
+const LINE: &str = "\
+CASE WHEN n.front IS NOT NULL THEN (SELECT JSON_ARRAYAGG(JSON_ARRAY(\
+ q.front, q.place, q.lease, q.session, q.seat, s.expires, s.client)) FROM (\
+ (SELECT 1 AS front, w.place, w.lease, w.session, w.seat FROM {seats} w FORCE INDEX (PRIMARY) \
+  STRAIGHT_JOIN {sessions} e FORCE INDEX (PRIMARY) ON e.id = w.session AND e.expires > {then} \
+  WHERE w.namespace = $1 AND w.name = $2 AND w.place >= \
+   (SELECT m.front FROM {names} m WHERE m.namespace = $1 AND m.name = $2) \
+  ORDER BY w.place LIMIT WINDOW) \
+ UNION ALL (SELECT 0, o.place, o.lease, o.session, o.seat FROM {seats} o \
+  WHERE o.namespace = $1 AND o.name = $2 AND o.lease = $4) \
+ UNION ALL (SELECT 0, b.place, b.lease, b.session, b.seat FROM {seats} b FORCE INDEX (PRIMARY) \
+  STRAIGHT_JOIN {sessions} e FORCE INDEX (PRIMARY) ON e.id = b.session AND e.expires > {then} \
+  WHERE b.namespace = $1 AND b.name = $2 AND b.place < COALESCE((SELECT p.place FROM {seats} p \
+   WHERE p.namespace = $1 AND p.name = $2 AND p.lease = $4), 9223372036854775807) \
+  ORDER BY b.place DESC LIMIT 1)) q LEFT JOIN {sessions} s ON s.id = q.session) END";
 
 impl TableFamily for MysqlFamily {
     fn now(&self) -> &'static str {
@@ -46,11 +64,12 @@ impl TableFamily for MysqlFamily {
     }
 
     fn load(&self) -> String {
+        let line = LINE.replace("WINDOW", &WINDOW.to_string());
         format!(
             "SELECT {{then}}, COALESCE(f.floor, 0), \
              (SELECT s.expires FROM {{sessions}} s WHERE s.id = $3), \
              n.version, n.fence, n.updated, n.state, \
-             {KEEPERS} \
+             {KEEPERS}, n.front, {line} \
              FROM (SELECT 1 AS one) k \
              LEFT JOIN {{namespaces}} f ON f.namespace = $1 \
              LEFT JOIN {{names}} n ON n.namespace = $1 AND n.name = $2"
@@ -63,6 +82,10 @@ impl TableFamily for MysqlFamily {
 
     fn telling(&self, change: &str) -> String {
         change.to_owned()
+    }
+
+    fn telling_with_line(&self, _: &str) -> Option<String> {
+        None
     }
 
     fn telling_watchers(&self, log: &str, _: &str) -> String {

@@ -1,7 +1,7 @@
 //! The lease table on PostgreSQL.
 
 use super::PostgresFamily;
-use crate::engines::database::dialect::table::{TableDraft, TableFamily};
+use crate::engines::database::dialect::table::{TableDraft, TableFamily, WINDOW};
 
 /// PostgreSQL sets the time of a statement once more after it has looked, that
 /// of a transaction never.
@@ -10,6 +10,36 @@ const THEN: &str = "(extract(epoch FROM transaction_timestamp()) * 1000000)::big
 const KEEPERS: &str = "\
 (SELECT json_object_agg(s.id, json_build_array(s.expires, s.client))::text \
  FROM json_array_elements_text(n.sessions::json) j JOIN {sessions} s ON s.id = j::bigint)";
+
+/// Who is dead is left out: it waits no more, and goes with the front or a sweep.
+/// One that is asked about is here in any case, because its row may have to go.
+const LINE: &str = "\
+CASE WHEN n.front IS NOT NULL THEN (SELECT json_agg(json_build_array(\
+ q.front, q.place, q.lease, q.session, q.seat, s.expires, s.client))::text FROM (\
+ (SELECT 1 AS front, w.place, w.lease, w.session, w.seat FROM {seats} w \
+  JOIN {sessions} e ON e.id = w.session AND e.expires > {then} \
+  WHERE w.namespace = $1 AND w.name = $2 AND w.place >= n.front ORDER BY w.place LIMIT WINDOW) \
+ UNION ALL (SELECT 0, o.place, o.lease, o.session, o.seat FROM {seats} o \
+  WHERE o.namespace = $1 AND o.name = $2 AND o.lease = $4) \
+ UNION ALL (SELECT 0, b.place, b.lease, b.session, b.seat FROM {seats} b \
+  JOIN {sessions} e ON e.id = b.session AND e.expires > {then} \
+  WHERE b.namespace = $1 AND b.name = $2 AND b.place < coalesce((SELECT p.place FROM {seats} p \
+   WHERE p.namespace = $1 AND p.name = $2 AND p.lease = $4), 9223372036854775807) \
+  ORDER BY b.place DESC LIMIT 1)) q LEFT JOIN {sessions} s ON s.id = q.session) END";
+
+const TOLD: &str = "\
+SELECT (SELECT count(pg_notify(t->>0, t->>1)) FROM json_array_elements($15::text::json) t) FROM made";
+
+/// Seats go before others come: a lease may be among both.
+const WITH_LINE: &str = "\
+passed AS (DELETE FROM {seats} WHERE namespace = $1 AND name = $2 \
+ AND place >= $16::bigint AND place < $17::bigint AND EXISTS (SELECT 1 FROM made) RETURNING 1), \
+left_it AS (DELETE FROM {seats} WHERE namespace = $1 AND name = $2 \
+ AND place = ANY($18::text::bigint[]) AND EXISTS (SELECT 1 FROM made) RETURNING 1), \
+joined AS (INSERT INTO {seats} (namespace, name, place, lease, session, seat) \
+ SELECT $1::text, $2::text, (t->>0)::bigint, t->>1, (t->>2)::bigint, t->>3 \
+ FROM json_array_elements($19::text::json) t WHERE EXISTS (SELECT 1 FROM made) \
+ AND (SELECT count(*) FROM passed) + (SELECT count(*) FROM left_it) >= 0)";
 
 impl TableFamily for PostgresFamily {
     fn now(&self) -> &'static str {
@@ -49,11 +79,12 @@ impl TableFamily for PostgresFamily {
     }
 
     fn load(&self) -> String {
+        let line = LINE.replace("WINDOW", &WINDOW.to_string());
         format!(
             "SELECT {{then}}, coalesce(f.floor, 0), \
              (SELECT s.expires FROM {{sessions}} s WHERE s.id = $3), \
              n.version, n.fence, n.updated, n.state, \
-             {KEEPERS} \
+             {KEEPERS}, n.front, {line} \
              FROM (SELECT 1 AS one) k \
              LEFT JOIN {{namespaces}} f ON f.namespace = $1 \
              LEFT JOIN {{names}} n ON n.namespace = $1 AND n.name = $2"
@@ -65,10 +96,11 @@ impl TableFamily for PostgresFamily {
     }
 
     fn telling(&self, change: &str) -> String {
-        format!(
-            "WITH made AS ({change} RETURNING 1) SELECT (SELECT count(pg_notify(t->>0, t->>1)) \
-             FROM json_array_elements($14::text::json) t) FROM made"
-        )
+        format!("WITH made AS ({change} RETURNING 1) {TOLD}")
+    }
+
+    fn telling_with_line(&self, change: &str) -> Option<String> {
+        Some(format!("WITH made AS ({change} RETURNING 1), {WITH_LINE} {TOLD}"))
     }
 
     fn telling_watchers(&self, log: &str, news: &str) -> String {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use self::statements::drawn;
 pub(super) use self::watch::TableChanges;
 use super::client::TableClient;
+use super::errand::Errand;
 use super::row::{NameRow, int, key, span};
 use super::swap::{Tries, step};
 use super::sweep::{self, BROOM};
@@ -153,7 +154,8 @@ impl TableClient {
             page.with = self.writing(store, found, Some((ticket.id, session)));
             Ok(())
         };
-        let done = self.attempt(&ticket.name, 0, act).await?;
+        let errand = Errand::to(&ticket.name).about(ticket.id);
+        let done = self.attempt(errand, act).await?;
         done.map(|((), page)| drawn(page.replies.as_ref().and_then(|all| all.get(1)))).transpose()
     }
 

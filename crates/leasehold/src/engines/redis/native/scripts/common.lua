@@ -6,6 +6,13 @@ local PUBLISH = ARGV[1]
 local max, min = math.max, math.min
 local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
 
+-- What is stored. That of another layout than ours begins with a byte that
+-- nothing packed begins with, and its number; it is nobody's to read or change.
+local function opened(packed)
+  if string.byte(packed) == 193 then error('LAYOUT ' .. tostring(string.byte(packed, 2)), 0) end
+  return unpacked(packed)
+end
+
 -- A whole number, in all its digits.
 local function text(number)
   return string.format('%.0f', number)

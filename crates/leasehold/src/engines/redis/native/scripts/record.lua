@@ -19,7 +19,7 @@ local key
 
 local function load()
   local packed = redis.call('GET', key)
-  return packed and unpacked(packed)
+  return packed and opened(packed)
 end
 
 local function found(record, kind)

@@ -51,7 +51,7 @@ end
 local function stored(text)
   if not text then return { false, 0, 0, 0, false, 0, 0, 0, false, 0 } end
   local form = byte(text)
-  return (form == P or form == Q) and held(text) or unpacked(text)
+  return (form == P or form == Q) and held(text) or opened(text)
 end
 
 local function asked(text)

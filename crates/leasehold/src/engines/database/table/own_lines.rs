@@ -1,0 +1,142 @@
+//! Which of our tickets wait for which name, in the order of their places.
+//!
+//! One look at a name serves all of them, and only the first of them looks by
+//! itself: the others have nothing to look for before it had its chance.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::claim::{LeaseId, Ticket};
+use crate::clock::Moment;
+use crate::name::Name;
+
+/// Those of all names.
+#[derive(Debug, Default)]
+pub(super) struct OwnLines(Mutex<LineIndex>);
+
+#[derive(Debug, Default)]
+struct LineIndex {
+    lines: HashMap<Name, OwnLine>,
+    places: HashMap<LeaseId, (Name, u64)>,
+}
+
+/// Those of one name.
+#[derive(Debug)]
+struct OwnLine {
+    waiting: BTreeMap<(u64, LeaseId), Ticket>,
+    /// The version of the name when somebody looked for all of them.
+    version: Option<i64>,
+    /// When the name may open although its version stays.
+    look_at: Moment,
+}
+
+impl LineIndex {
+    fn leave(&mut self, id: LeaseId) {
+        let Some((name, place)) = self.places.remove(&id) else { return };
+        if let Some(line) = self.lines.get_mut(&name) {
+            line.waiting.remove(&(place, id));
+            if line.waiting.is_empty() {
+                self.lines.remove(&name);
+            }
+        }
+    }
+}
+
+impl OwnLines {
+    fn index(&self) -> MutexGuard<'_, LineIndex> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A ticket has this place in a name of this version.
+    pub(super) fn join(&self, ticket: &Ticket, place: u64, version: i64, look_at: Moment) {
+        let mut index = self.index();
+        index.leave(ticket.id);
+        index.places.insert(ticket.id, (ticket.name.clone(), place));
+        let new = || OwnLine { waiting: BTreeMap::new(), version: Some(version), look_at };
+        let line = index.lines.entry(ticket.name.clone()).or_insert_with(new);
+        line.waiting.insert((place, ticket.id), ticket.clone());
+    }
+
+    pub(super) fn leave(&self, id: LeaseId) {
+        self.index().leave(id);
+    }
+
+    /// Whether no other of our tickets comes before.
+    pub(super) fn is_first(&self, id: LeaseId) -> bool {
+        let index = self.index();
+        let line = index.places.get(&id).and_then(|(name, _)| index.lines.get(name));
+        let first = line.and_then(|line| line.waiting.first_key_value());
+        first.is_none_or(|((_, first), _)| *first == id)
+    }
+
+    /// Our first of a name.
+    pub(super) fn first(&self, name: &Name) -> Option<Ticket> {
+        let index = self.index();
+        let (_, ticket) = index.lines.get(name)?.waiting.first_key_value()?;
+        Some(ticket.clone())
+    }
+
+    /// Our tickets that had places before this one.
+    pub(super) fn before(&self, name: &Name, place: u64) -> Vec<LeaseId> {
+        let index = self.index();
+        let line = index.lines.get(name).map(|line| &line.waiting);
+        let keys = line.into_iter().flat_map(|line| line.keys());
+        keys.take_while(|(at, _)| *at < place).map(|(_, id)| *id).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.index().lines.is_empty()
+    }
+
+    pub(super) fn names(&self) -> Vec<Name> {
+        self.index().lines.keys().cloned().collect()
+    }
+
+    /// Whether there is reason to look at a name that has this version.
+    pub(super) fn is_due(&self, name: &Name, version: Option<i64>, now: Moment) -> bool {
+        let index = self.index();
+        index.lines.get(name).is_some_and(|line| line.version != version || line.look_at <= now)
+    }
+
+    /// Somebody has looked for all of a name.
+    pub(super) fn looked(&self, name: &Name, version: i64, look_at: Moment) {
+        if let Some(line) = self.index().lines.get_mut(name) {
+            (line.version, line.look_at) = (Some(version), look_at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::Mode;
+    use crate::name::Namespace;
+
+    fn ticket() -> Ticket {
+        Ticket::new(Name::new(&Namespace::default(), "n").unwrap(), Mode::Exclusive)
+    }
+
+    #[test]
+    fn the_first_is_whoever_has_the_lowest_place_now() {
+        let (lines, one, two) = (OwnLines::default(), ticket(), ticket());
+        lines.join(&two, 7, 1, Moment::NEVER);
+        lines.join(&one, 3, 2, Moment::NEVER);
+        assert!(lines.is_first(one.id) && !lines.is_first(two.id));
+        assert_eq!(lines.before(&one.name, 7), [one.id]);
+        lines.join(&one, 9, 3, Moment::NEVER);
+        assert!(lines.is_first(two.id) && lines.first(&one.name).unwrap().id == two.id);
+        lines.leave(two.id);
+        lines.leave(one.id);
+        assert!(lines.is_empty() && lines.names().is_empty());
+    }
+
+    #[test]
+    fn a_look_is_due_when_the_name_has_changed_or_may_open() {
+        let (lines, one, at) = (OwnLines::default(), ticket(), Moment::from_nanos);
+        lines.join(&one, 0, 1, at(50));
+        let due = |version, now| lines.is_due(&one.name, version, at(now));
+        assert!(!due(Some(1), 49) && due(Some(2), 49) && due(None, 49) && due(Some(1), 50));
+        lines.looked(&one.name, 2, at(90));
+        assert!(!due(Some(2), 60));
+    }
+}

@@ -1,0 +1,68 @@
+//! The rows of those who wait.
+
+use super::line_change::LineChange;
+use super::names::TableNames;
+use super::row::{int, key};
+use super::swap::step;
+use super::text::SqlText;
+use crate::engine::state::SeatRow;
+use crate::engines::database::drivers::{SqlStep, Value};
+
+/// Every statement about them that is not a part of another.
+#[derive(Debug)]
+pub(super) struct SeatSql {
+    /// 1 namespace, 2 name, 3 from which place on, 4 how many: who lives.
+    pub(super) more: SqlText,
+    /// 1 session: the leases that wait.
+    pub(super) of_session: SqlText,
+    /// 1 namespace, 2 name, 3 from which place on, 4 up to where.
+    passed: SqlText,
+    /// 1 namespace, 2 name, 3 place.
+    left: SqlText,
+    /// 1 namespace, 2 name, 3 place, 4 lease, 5 session, 6 seat.
+    joined: SqlText,
+}
+
+impl SeatSql {
+    pub(super) fn new(names: &TableNames) -> Self {
+        let text = |template: &str| SqlText::new(names, template);
+        Self {
+            more: text(
+                "SELECT w.place, w.lease, w.session, w.seat, s.expires, s.client FROM {seats} w \
+                 JOIN {sessions} s ON s.id = w.session AND s.expires > {then} \
+                 WHERE w.namespace = $1 AND w.name = $2 AND w.place >= $3::bigint \
+                 ORDER BY w.place LIMIT $4",
+            ),
+            of_session: text("SELECT lease FROM {seats} WHERE session = $1"),
+            passed: text(
+                "DELETE FROM {seats} WHERE namespace = $1 AND name = $2 \
+                 AND place >= $3::bigint AND place < $4::bigint",
+            ),
+            left: text("DELETE FROM {seats} WHERE namespace = $1 AND name = $2 AND place = $3"),
+            joined: text(
+                "INSERT INTO {seats} (namespace, name, place, lease, session, seat) \
+                 VALUES ($1, $2, $3, $4, $5, $6)",
+            ),
+        }
+    }
+
+    /// What has to happen with the swap, where that does not do it. Seats go before
+    /// others come: a lease may be among both.
+    pub(super) fn steps(&self, name: &[Value; 2], change: &LineChange) -> Vec<SqlStep> {
+        let with = |more: Vec<Value>| [name.to_vec(), more].concat();
+        let mut steps = Vec::new();
+        if change.passes_any() {
+            let range = with(vec![change.from.into(), change.to.into()]);
+            steps.push(step(&self.passed, range, false));
+        }
+        let left = |place: &u64| step(&self.left, with(vec![int(*place).into()]), false);
+        steps.extend(change.gone.iter().map(left));
+        steps.extend(change.new.iter().map(|row| step(&self.joined, with(columns(row)), true)));
+        steps
+    }
+}
+
+fn columns(row: &SeatRow) -> Vec<Value> {
+    let (place, session) = (int(row.place).into(), int(row.session).into());
+    vec![place, key(row.lease).into(), session, row.text.as_str().into()]
+}
