@@ -1,7 +1,7 @@
 //! Names that many wait for.
 
-use leasehold::engine::{Finding, Page, Severity, Status};
 use leasehold::Locks;
+use leasehold::engine::{Finding, Page, Severity, Status};
 
 use crate::failure::Failure;
 

@@ -39,6 +39,7 @@ impl Sheet {
         self.cells.retain(|old| !old.is(&cell.engine, cell.work, cell.size));
         self.cells.push(cell);
         let Some(file) = &self.file else { return Ok(()) };
+        file.parent().map_or(Ok(()), fs::create_dir_all)?;
         Ok(fs::write(file, serde_json::to_string_pretty(self)? + "\n")?)
     }
 

@@ -239,6 +239,9 @@ impl<E: Ensemble> ConsensusClient<E> {
             return Err(removed());
         }
         self.watch_over(&lease, true);
+        if let (true, Some(mine)) = (lease.waited, lease.entries.first()) {
+            self.announce(&lease, mine.clone());
+        }
         if let Some(span) = lease.fixed_for {
             self.end_at(claim.ticket.id, self.clock.now().after(span));
         }
@@ -272,6 +275,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         }
         let queued = self.leases.update(id, |lease| {
             let (ttl, sent_at) = lease.session.known();
+            lease.waited |= ahead.is_some();
             lease.stage = LeaseStage::Queued { ahead };
             lease.told = sent_at.after(ttl);
             (lease.clone(), Place::new(ttl, sent_at))

@@ -75,7 +75,10 @@ pub(in crate::engines) struct EntryAhead {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engines) enum Departure {
     /// From the front: whoever came before it has gone.
-    Front,
+    Front {
+        /// Whether it had come behind others: then there may be more of them.
+        waited: bool,
+    },
     /// Out of turn, from behind this one, if that is known.
     Early(Option<EntryAhead>),
 }
@@ -202,8 +205,9 @@ pub(in crate::engines) type Scan = (Vec<(Name, StoredValue)>, bool);
 
 /// A consensus store.
 ///
-/// Every method ends by itself within the request time-out. Requests that were
-/// sent and not answered fail with an `Unknown` outcome.
+/// Every method ends by itself: within the request time-out, or a little later while
+/// a store that is busy answers others of this client. Requests that were sent and not
+/// answered fail with an `Unknown` outcome.
 pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     fn profile(&self) -> &Profile;
 

@@ -28,10 +28,12 @@ pub(super) struct OwnLease {
     /// Until when it was last said to be ours.
     pub(super) told: Moment,
     /// Values that go with it.
-    pub(super) bound: HashSet<Name>,
+    pub(super) bound: Arc<HashSet<Name>>,
     /// The key it was granted with, if it has another one by now: what was bound
     /// to it before says that one.
     pub(super) former: Option<Arc<str>>,
+    /// Whether it has stood behind others.
+    pub(super) waited: bool,
     /// How long it may be held, if it is not renewed.
     pub(super) fixed_for: Option<Duration>,
     /// Who watches over the entries.
@@ -75,8 +77,9 @@ impl OwnLease {
             entries: Vec::new(),
             doubts: Vec::new(),
             told: Moment::default(),
-            bound: HashSet::new(),
+            bound: Arc::default(),
             former: None,
+            waited: false,
             tasks: Vec::new(),
             fixed: None,
         }
@@ -111,7 +114,7 @@ impl OwnLease {
         // Whoever waits for permits to be given back is the first at the door.
         let is_first = at_the_door && self.stage == LeaseStage::Queued { ahead: None };
         match self.fence().is_some() || is_first {
-            true => Departure::Front,
+            true => Departure::Front { waited: self.waited },
             false => Departure::Early(entry.behind.clone()),
         }
     }

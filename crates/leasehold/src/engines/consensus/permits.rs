@@ -132,11 +132,11 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// Makes room at the door. Waited for, so that whoever hears of the grant
     /// finds the door free; and done even if nobody waits any more.
     pub(super) async fn leave_the_door(self: &Arc<Self>, lease: &OwnLease) {
-        let door = self.leases.update(lease.ticket.id, |lease| lease.door.take()).flatten();
-        if let Some(door) = door {
+        let left = |lease: &mut OwnLease| Some((lease.door.take()?, lease.waited));
+        if let Some((door, waited)) = self.leases.update(lease.ticket.id, left).flatten() {
             let (client, session) = (Arc::clone(self), Arc::clone(&lease.session));
             let left = self.home.spawn(async move {
-                client.see_off(&session, &door, Departure::Front).await;
+                client.see_off(&session, &door, Departure::Front { waited }).await;
             });
             let _ = left.await;
         }

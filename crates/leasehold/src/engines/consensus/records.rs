@@ -184,7 +184,9 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// Has a value seen to that is bound to a lease: with the lease, if it is ours.
     fn remember(self: &Arc<Self>, store: &Store, bond: Option<Bond>) {
         let (Some(ticket), Some(bond), name) = (&store.bound_to, bond, &store.name) else { return };
-        let ours = self.leases.update(ticket.id, |lease| lease.bound.insert(name.clone()));
+        let ours = self.leases.update(ticket.id, |lease| {
+            Arc::make_mut(&mut lease.bound).insert(name.clone());
+        });
         if ours.is_none() {
             self.bonds.see_to(name, &bond, || self.see_it_out(name.clone(), bond.clone()));
         }
@@ -258,7 +260,7 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// Removes what was bound to a lease that has ended. If it fails, the value
     /// goes with the session; nobody sees it until then.
     pub(super) async fn unbind(&self, lease: &OwnLease) {
-        for name in &lease.bound {
+        for name in &*lease.bound {
             if let Ok(Some(value)) = self.bound_to(lease, name).await {
                 let condition = If::Stamp(value.stamp);
                 let gone =

@@ -73,7 +73,7 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 
     /// Notes who holds now, unless that is over in a moment: most are.
-    fn announce(self: &Arc<Self>, lease: &OwnLease, entry: QueueEntry) {
+    pub(super) fn announce(self: &Arc<Self>, lease: &OwnLease, entry: QueueEntry) {
         let (client, id) = (Arc::clone(self), lease.ticket.id);
         let task = async move {
             client.clock.sleep_until(client.clock.now().after(SETTLED)).await;

@@ -48,7 +48,8 @@ impl Etcd {
                 TxnStep::Remove { key, fence, departure } => {
                     request.success.push(txn::delete(&key));
                     let leaver = self.keys.leaver(&key, fence.cast_signed());
-                    request.success.extend(leaver.as_ref().map(|it| it.leaving(&departure)));
+                    let marks = leaver.as_ref().map(|it| it.leaving(&departure));
+                    request.success.extend(marks.into_iter().flatten());
                     request.failure.extend(leaver.as_ref().map(Leaver::left));
                 }
                 TxnStep::Write { key, bytes, .. } => {

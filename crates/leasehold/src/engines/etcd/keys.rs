@@ -11,8 +11,8 @@ use crate::engines::consensus::{Metadata, QueueEntry, QueueId, QueuePart};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 
-const DOOR: &str = "locks/";
-const PERMITS: &str = "leases/";
+pub(super) const DOOR: &str = "locks/";
+pub(super) const PERMITS: &str = "leases/";
 /// Where the marks of a line lie, below its keys: earlier releases take what they see
 /// there for permits, and refuse the name. No lease is called like that.
 pub(super) const MARKS: &str = "locks/~/";
@@ -194,10 +194,15 @@ pub(super) fn read(prefix: &str, part: QueuePart, key: &KeyValue) -> KeyKind {
     let is_entry = !rest.contains('/');
     match part {
         _ if is_entry => KeyKind::QueueEntry(entry(text.into(), part, key)),
-        _ if rest.contains("/~/") => KeyKind::Mark,
+        _ if is_mark(rest) => KeyKind::Mark,
         QueuePart::Queue if counted => KeyKind::Permits(mode(text, QueuePart::Permits, None)),
         _ => KeyKind::Other,
     }
+}
+
+/// Whether it is one of the marks of the line, or of another line of the name.
+fn is_mark(rest: &str) -> bool {
+    matches!(rest.trim_start_matches(DOOR), "~/tail" | "~/front")
 }
 
 /// An entry as its key shows it.

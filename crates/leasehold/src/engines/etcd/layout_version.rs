@@ -2,7 +2,7 @@
 //! each other's must not share it.
 
 use super::Etcd;
-use super::proto::{KeyValue, RangeRequest, RequestOp, TxnRequest};
+use super::proto::{KeyValue, TxnRequest};
 use super::txn::{self, read};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -10,14 +10,17 @@ use crate::error::{Error, ErrorKind, Result};
 const VERSION: &str = "2";
 
 impl Etcd {
-    /// Refuses a root of another layout; whoever comes first says which it is.
+    /// Refuses a root of another layout; whoever comes first says which it is. Who may
+    /// not read that uses what others look after.
     pub(super) async fn check_layout(&self) -> Result<()> {
-        match self.found_layout().await? {
+        let key = self.keys.layout();
+        let found = match self.link.ask(txn::one(&key), self.link.deadline()).await {
+            Err(error) if error.kind() == ErrorKind::Denied => return Ok(()),
+            found => found?.kvs.pop(),
+        };
+        match found {
             Some(found) => self.check_version(&found),
-            None => match self.claim_root().await? {
-                None => Ok(()),
-                Some(found) => self.check_version(&found),
-            },
+            None => self.claim_root(&key).await,
         }
     }
 
@@ -28,36 +31,23 @@ impl Etcd {
         }
     }
 
-    /// The version that is there. Without one, the root has to be empty.
-    async fn found_layout(&self) -> Result<Option<KeyValue>> {
-        let key = self.keys.layout();
+    /// Writes our version where nothing of ours is; unless others have written one
+    /// meanwhile.
+    async fn claim_root(&self, key: &str) -> Result<()> {
         // What has been given up goes by itself, and says nothing about a layout.
-        let [before, after] = self.keys.all_but_tombstones();
-        let some = |(key, range_end)| {
-            read(RangeRequest { key, range_end, limit: 1, keys_only: true, ..Default::default() })
-        };
+        let empty = self.keys.all_but_tombstones().map(|(from, to)| txn::none_between(from, to));
         let request = TxnRequest {
-            compare: vec![txn::absent(&key)],
-            success: vec![some(before), some(after)],
-            failure: vec![read(txn::one(&key))],
+            compare: std::iter::once(txn::absent(key)).chain(empty).collect(),
+            success: vec![txn::put(key, VERSION.into(), 0)],
+            failure: vec![read(txn::one(key))],
         };
         let answer = self.link.ask(request, self.link.deadline()).await?;
-        let known = !answer.succeeded;
-        let found = txn::found(answer).find_map(|mut range| range.kvs.pop());
-        match found {
-            Some(_) if !known => Err(self.other_layout("the layout of an earlier release")),
-            found => Ok(found),
+        let written = answer.succeeded;
+        match txn::found(answer).find_map(|mut range| range.kvs.pop()) {
+            _ if written => Ok(()),
+            Some(found) => self.check_version(&found),
+            None => Err(self.other_layout("the layout of an earlier release")),
         }
-    }
-
-    /// Writes our version; what others have written meanwhile, if they have.
-    async fn claim_root(&self) -> Result<Option<KeyValue>> {
-        let key = self.keys.layout();
-        let success: Vec<RequestOp> = vec![txn::put(&key, VERSION.into(), 0)];
-        let failure = vec![read(txn::one(&key))];
-        let request = TxnRequest { compare: vec![txn::absent(&key)], success, failure };
-        let answer = self.link.ask(request, self.link.deadline()).await?;
-        Ok(txn::found(answer).find_map(|mut range| range.kvs.pop()))
     }
 
     fn other_layout(&self, found: &str) -> Error {

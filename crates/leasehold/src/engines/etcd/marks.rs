@@ -100,16 +100,34 @@ impl EtcdKeys {
 
 impl Leaver {
     /// What becomes of the marks when it leaves like that.
-    pub(super) fn leaving(&self, departure: &Departure) -> RequestOp {
+    pub(super) fn leaving(&self, departure: &Departure) -> Vec<RequestOp> {
+        let early = matches!(departure, Departure::Early(_));
+        let front = early.then(|| self.taken_away());
+        std::iter::once(self.place(departure)).chain(front).collect()
+    }
+
+    fn place(&self, departure: &Departure) -> RequestOp {
         match departure {
-            Departure::Front => {
-                let alone = vec![txn::delete(&self.marks.front)];
+            Departure::Front { waited } => {
+                // That there is no tail does not say that nobody waits: but who has not
+                // waited, and whom nobody has come behind, has been alone.
+                let alone = if *waited { self.passed() } else { txn::delete(&self.marks.front) };
                 let passed = self.if_last(self.empty(), vec![self.passed()]);
-                txn::either(vec![txn::absent(&self.marks.tail)], alone, vec![passed])
+                txn::either(vec![txn::absent(&self.marks.tail)], vec![alone], vec![passed])
             }
-            Departure::Early(Some(ahead)) => self.if_last(vec![self.give_back(ahead)], Vec::new()),
-            Departure::Early(None) => self.if_last(vec![txn::delete(&self.marks.tail)], Vec::new()),
+            // Of another kind: the tail does not lead to it.
+            Departure::Early(Some(ahead)) if lone_lease(&ahead.key).is_some() => {
+                self.if_last(vec![self.give_back(ahead)], Vec::new())
+            }
+            Departure::Early(_) => self.if_last(vec![txn::delete(&self.marks.tail)], Vec::new()),
         }
+    }
+
+    /// It was taken away, perhaps while it held: then it has said so.
+    fn taken_away(&self) -> RequestOp {
+        let said = LineFront::written(self.entry.order, &self.entry.key);
+        let said = txn::valued(&self.marks.front, said);
+        txn::either(vec![said], vec![txn::delete(&self.marks.front)], Vec::new())
     }
 
     /// It is the last if the tail has been made with it, or put back for it.

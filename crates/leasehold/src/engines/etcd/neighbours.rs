@@ -16,9 +16,9 @@ use crate::clock::Moment;
 use crate::engines::consensus::{EntryAhead, QueueEntry};
 use crate::error::Result;
 
-/// Over how many entries that went early the way back is followed; a list of all
-/// who are there is cheaper then.
-const HOPS: usize = 16;
+/// Over how many entries that went early the way back is followed; the servers find
+/// whoever is before us sooner then, by a look at all who are there.
+const HOPS: usize = 8;
 
 /// What is looked at together: an entry, the one before it, and the marks.
 struct Neighbours {
@@ -52,6 +52,27 @@ impl Etcd {
                 None => ahead = self.came_behind(marks, before.order, by).await,
             }
         }
+        self.by_a_look(place, marks, mine, by).await
+    }
+
+    /// The same where the marks do not tell.
+    async fn by_a_look(
+        &self,
+        place: &QueueKeys,
+        marks: &LineMarks,
+        mine: &QueueEntry,
+        by: Moment,
+    ) -> Result<View> {
+        while let Some(Some(seen)) = self.next_before(place, mine.order, by).await? {
+            let before = EntryAhead { key: Arc::clone(&seen.key), order: seen.order };
+            let found = self.neighbours(marks, Some(mine), &before, by).await?;
+            match found.ahead {
+                _ if !found.mine => return Ok(View::default()),
+                Some(_) => return self.behind(marks, Some(mine), &before, found, by).await,
+                None => {}
+            }
+        }
+        // Nobody is, or something else lies there.
         let all = self.link.ask(txn::oldest_below(&place.prefix, 0), by).await?;
         Ok(place.view(&all.kvs).seen_by(mine))
     }
@@ -59,16 +80,20 @@ impl Etcd {
     /// Who is in line, for somebody who has not joined: the last is there or not.
     pub(super) async fn end_of_line(
         &self,
+        place: &QueueKeys,
         marks: &LineMarks,
         tail: Option<&KeyValue>,
         by: Moment,
     ) -> Result<View> {
-        let Some(before) = tail.and_then(last) else { return Ok(View::default()) };
-        let found = self.neighbours(marks, None, &before, by).await?;
-        match &found.ahead {
-            Some(_) => self.behind(marks, None, &before, found, by).await,
-            None => Ok(View::default()),
+        if let Some(before) = tail.and_then(last) {
+            let found = self.neighbours(marks, None, &before, by).await?;
+            if found.ahead.is_some() {
+                return self.behind(marks, None, &before, found, by).await;
+            }
         }
+        // The last has gone; others may be there.
+        let some = self.link.ask(place.some(), by).await?;
+        Ok(place.view(&some.kvs))
     }
 
     async fn neighbours(

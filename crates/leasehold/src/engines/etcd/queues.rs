@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Etcd;
-use super::keys::{self, EtcdKeys, KeyKind};
+use super::keys::{self, DOOR, EtcdKeys, KeyKind, PERMITS};
 use super::link::{CallFault, over};
 use super::marks::{LineMarks, last};
 use super::proto::{Compare, KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
@@ -54,6 +54,9 @@ struct EntryAnswer {
     line: Option<RangeResponse>,
     /// Who was last before, as far as there is a tail.
     tail: Option<KeyValue>,
+    /// One of those who have permits or want some, if the line was not listed: that
+    /// is where they are seen.
+    strangers: Vec<KeyValue>,
     /// The queue where the line is not the queue itself, and the record where that
     /// is wanted, which is only in the queue.
     rest: RangeResponse,
@@ -109,7 +112,7 @@ impl Etcd {
         found: EntryAnswer,
         by: Moment,
     ) -> Result<Joined> {
-        let EntryAnswer { own, line, tail, rest, .. } = found;
+        let EntryAnswer { own, line, tail, rest, strangers, .. } = found;
         let marks = place.marks(newcomer.mode);
         let (queue, value) = if newcomer.wants.record() {
             (RangeResponse::default(), Some(rest.kvs.into_iter().next().map(value)))
@@ -142,6 +145,7 @@ impl Etcd {
             self.note_first(line.first());
         }
         let stranger = stranger.or_else(|| place.stranger(&queue.kvs));
+        let stranger = stranger.or_else(|| place.view(&strangers).stranger);
         Ok(Joined { mine, line, stranger, value })
     }
 
@@ -169,7 +173,7 @@ impl Etcd {
         tail: Option<&KeyValue>,
         by: Moment,
     ) -> Result<View> {
-        let Some(mine) = mine else { return self.end_of_line(marks, tail, by).await };
+        let Some(mine) = mine else { return self.end_of_line(place, marks, tail, by).await };
         mine.behind = tail.and_then(last);
         self.near(place, marks, mine, by).await
     }
@@ -250,7 +254,8 @@ impl Etcd {
         let leaver = self.keys.leaver(&text, made);
         let marks = leaver.map(|leaver| leaver.leaving(&Departure::Early(None)));
         let compare = vec![txn::made_at(&text, made)];
-        let success = std::iter::once(txn::delete(&text)).chain(marks).collect();
+        let success = std::iter::once(txn::delete(&text)).chain(marks.into_iter().flatten());
+        let success = success.collect();
         Some(TxnRequest { compare, success, failure: Vec::new() })
     }
 
@@ -302,16 +307,28 @@ impl Etcd {
             return Ok(view);
         }
         if waits_for_one && !view.mixed {
-            let before = txn::youngest_before(&place.prefix, mine.order);
-            let before = place.view(&self.link.ask(before, by).await?.kvs);
-            if !before.mixed {
-                view.line.extend(before.line);
-                view.line.push(mine.clone());
+            let before = self.next_before(place, mine.order, by).await?;
+            if let Some(Some(before)) = before {
+                view.line.extend([before, mine.clone()]);
                 return Ok(view);
             }
         }
         let all = self.link.ask(txn::oldest_below(&place.prefix, 0), by).await?;
         Ok(place.view(&all.kvs))
+    }
+
+    /// Whoever of a line joined last before this revision, if anybody did; unknown
+    /// where a key of something else lies between.
+    pub(super) async fn next_before(
+        &self,
+        place: &QueueKeys,
+        order: i64,
+        by: Moment,
+    ) -> Result<Option<Option<QueueEntry>>> {
+        let before = txn::youngest_before(place.entries(), order);
+        let mut seen = place.view(&self.link.ask(before, by).await?.kvs);
+        let known = !seen.mixed && seen.stranger.is_none();
+        Ok(known.then(|| seen.line.pop()))
     }
 }
 
@@ -330,10 +347,11 @@ impl QueueKeys {
         let instead = newcomer.wants == Wants::RecordOrLease;
         compare.extend(instead.then(|| txn::absent(&self.record)));
         compare.extend(newcomer.only_if_empty.then(|| self.nobody(marks)).into_iter().flatten());
-        let list = read(txn::oldest_below(&self.prefix, PAGE));
+        let list = read(self.some());
         let mut looks = vec![read(txn::one(own)), read(txn::one(tombstone))];
         looks.extend((self.part != QueuePart::Queue).then(|| read(self.queue())));
         looks.extend(newcomer.wants.record().then(|| read(txn::one(&self.record))));
+        looks.extend(marks.map(|_| self.counted()).into_iter().flatten().map(read));
         let mut metadata = newcomer.metadata.clone();
         if self.part != QueuePart::Door {
             metadata.mode = Some(newcomer.mode);
@@ -342,6 +360,8 @@ impl QueueKeys {
         let mut success = vec![txn::put(own, metadata.write(), lease)];
         success.extend(looks.iter().cloned());
         let Some(marks) = marks else {
+            // Whoever goes by the marks has to hear of another kind: it lists the line.
+            success.extend(self.marks.as_ref().map(|marks| txn::delete(&marks.tail)));
             success.push(list.clone());
             looks.push(list);
             return TxnRequest { compare, success, failure: looks };
@@ -370,8 +390,27 @@ impl QueueKeys {
 
     /// Who is in the queue: its keys begin with a lease in hex, before the parts.
     fn queue(&self) -> RangeRequest {
-        let range_end = format!("{}g", self.base).into_bytes();
-        RangeRequest { range_end, ..txn::below(&self.base, PAGE) }
+        txn::entries_below(&self.base, PAGE)
+    }
+
+    /// One of those at the door of the queue's name, and one of those behind it.
+    fn counted(&self) -> Vec<RangeRequest> {
+        let parts: &[&str] = if self.part == QueuePart::Queue { &[DOOR, PERMITS] } else { &[] };
+        parts.iter().map(|part| txn::entries_below(&format!("{}{part}", self.base), 1)).collect()
+    }
+
+    /// The first who are in line, and what shows that another kind has the name.
+    pub(super) fn some(&self) -> RangeRequest {
+        txn::oldest_below(&self.prefix, PAGE)
+    }
+
+    /// Where entries of the line lie, and as little else as can be.
+    fn entries(&self) -> RangeRequest {
+        if self.marks.is_some() {
+            txn::entries_below(&self.prefix, 0)
+        } else {
+            txn::below(&self.prefix, 0)
+        }
     }
 
     pub(super) fn view(&self, keys: &[KeyValue]) -> View {
@@ -412,8 +451,10 @@ impl EntryAnswer {
         let more = newcomer.wants.record() || part != QueuePart::Queue;
         let rest = if more { next() } else { RangeResponse::default() };
         if !by_marks {
-            return Self { own, tombstone, line: Some(next()), tail: None, rest };
+            let (line, strangers) = (Some(next()), Vec::new());
+            return Self { own, tombstone, line, tail: None, rest, strangers };
         }
+        let strangers = found.flat_map(|range| range.kvs).collect();
         let (line, tail) = match chosen {
             // It has met nobody.
             None => (Some(own.clone()), None),
@@ -423,7 +464,7 @@ impl EntryAnswer {
         };
         // Of a repeated join it is too late to say who was last before it.
         let repeated = !joined && !own.kvs.is_empty();
-        Self { own, tombstone, line, tail: tail.filter(|_| !repeated), rest }
+        Self { own, tombstone, line, tail: tail.filter(|_| !repeated), rest, strangers }
     }
 }
 

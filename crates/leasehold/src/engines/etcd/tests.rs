@@ -520,6 +520,9 @@ async fn leave(etcd: &Arc<Etcd>, entry: QueueEntry, departure: Departure) {
     etcd.change(vec![step]).await.unwrap().expect("it was there");
 }
 
+/// Whoever leaves from the front, and had not waited for it.
+const FRONT: Departure = Departure::Front { waited: false };
+
 fn early(entry: &QueueEntry) -> Departure {
     Departure::Early(entry.behind.clone())
 }
@@ -542,9 +545,9 @@ async fn whoever_stood_behind_one_that_left_early_stands_behind_the_one_before_i
     leave(&etcd, third.clone(), early(&third)).await;
     let mut fourth = entry(&etcd, &line, Mode::Exclusive).await;
     assert_eq!(told(&etcd, &line, &mut fourth).await.as_ref(), Some(&first.key));
-    leave(&etcd, first, Departure::Front).await;
+    leave(&etcd, first, FRONT).await;
     assert_eq!(told(&etcd, &line, &mut fourth).await, None);
-    leave(&etcd, fourth, Departure::Front).await;
+    leave(&etcd, fourth, FRONT).await;
     assert_eq!(keys_left(&server).trim(), "", "nothing is left of the line");
 }
 
@@ -560,11 +563,11 @@ async fn a_tail_that_went_with_its_lease_hides_nobody() {
     there.close().await.unwrap();
     let mut last = entry(&here, &line, Mode::Exclusive).await;
     assert_eq!(told(&here, &line, &mut last).await.as_ref(), Some(&second.key));
-    leave(&here, first, Departure::Front).await;
+    leave(&here, first, FRONT).await;
     assert_eq!(told(&here, &line, &mut last).await.as_ref(), Some(&second.key));
     assert_eq!(told(&here, &line, &mut second).await, None);
-    leave(&here, second, Departure::Front).await;
-    leave(&here, last, Departure::Front).await;
+    leave(&here, second, FRONT).await;
+    leave(&here, last, FRONT).await;
     assert_eq!(keys_left(&server).trim(), "");
 }
 
@@ -590,7 +593,7 @@ async fn without_marks_and_history_the_line_is_listed() {
     }];
     server.ctl(&["del", &third.key]);
     assert_eq!(etcd.change(gone).await.unwrap(), None);
-    leave(&etcd, sign, Departure::Front).await;
+    leave(&etcd, sign, FRONT).await;
     assert_eq!(keys_left(&server).trim(), "", "its tail goes as well");
 }
 
@@ -614,7 +617,7 @@ async fn marks_tell_what_a_list_would() {
             0..9 => alive.push((who, entry(&clients[who], &line, Mode::Exclusive).await)),
             9..13 if !alive.is_empty() => {
                 let (who, first) = alive.remove(0);
-                leave(&clients[who], first, Departure::Front).await;
+                leave(&clients[who], first, FRONT).await;
             }
             13..17 if alive.len() > 1 => {
                 let at = 1 + draw(alive.len() - 1);
@@ -649,8 +652,107 @@ async fn marks_tell_what_a_list_would() {
         }
     }
     for (who, entry) in alive {
-        leave(&clients[who], entry, Departure::Front).await;
+        leave(&clients[who], entry, FRONT).await;
     }
     let left = keys_left(&server);
     assert!(left.split_whitespace().all(|key| key.ends_with("/sign")), "{left}");
+}
+
+/// A front that was made after all who wait is the youngest key below the line's
+/// prefix, and stands before nobody.
+#[tokio::test]
+async fn whoever_joins_a_long_line_without_a_tail_stands_behind_its_last() {
+    let server = EtcdTestServer::start();
+    let (etcd, guest) = (server.client("").await, server.client("").await);
+    let line = queue("long");
+    let mut alive = Vec::new();
+    for _ in 0..130 {
+        alive.push(entry(&etcd, &line, Mode::Exclusive).await);
+    }
+    entry(&guest, &line, Mode::Exclusive).await;
+    leave(&etcd, alive.remove(0), FRONT).await;
+    // The tail goes with the last one's lease.
+    guest.close().await.unwrap();
+    let mut late = entry(&etcd, &line, Mode::Exclusive).await;
+    for first in alive {
+        let (before, gone) = (told(&etcd, &line, &mut late).await, first.key.clone());
+        assert!(before.is_some(), "it holds beside {gone}");
+        leave(&etcd, first, Departure::Front { waited: true }).await;
+    }
+    assert_eq!(told(&etcd, &line, &mut late).await, None);
+    leave(&etcd, late, FRONT).await;
+    assert_eq!(keys_left(&server).trim(), "");
+}
+
+/// Whether an entry of the line is told of another kind, as it joins or as it looks.
+async fn hears_of(etcd: &Arc<Etcd>, line: &QueueId, mode: Mode, other: Mode) -> bool {
+    let joined = joined(etcd, line, &newcomer(mode)).await;
+    let seen = joined.line.iter().any(|entry| entry.mode == other);
+    let seen = seen || joined.stranger.is_some();
+    let mine = joined.mine.into_iter().next().expect("it has joined");
+    leave(etcd, mine.clone(), early(&mine)).await;
+    seen
+}
+
+/// A tail that leads past those of another kind would let who goes by it in beside
+/// them.
+#[tokio::test]
+async fn whoever_goes_by_the_tail_hears_of_another_kind() {
+    let server = EtcdTestServer::start();
+    let (etcd, guest) = (server.client("").await, server.client("").await);
+    for (part, mode) in [
+        (QueuePart::Queue, Mode::Read),
+        (QueuePart::Queue, Mode::Write),
+        (QueuePart::Permits, Mode::Permits { take: 1, of: 3 }),
+        (QueuePart::Door, Mode::Exclusive),
+    ] {
+        let text = format!("kinds/{part:?}/{mode}");
+        let line = queue(&text);
+        let first = entry(&etcd, &line, Mode::Exclusive).await;
+        let second = entry(&etcd, &line, Mode::Exclusive).await;
+        let dead = entry(&guest, &line, Mode::Exclusive).await;
+        let last = entry(&etcd, &line, Mode::Exclusive).await;
+        // It puts the tail back for the one that dies.
+        leave(&etcd, last.clone(), early(&last)).await;
+        server.ctl(&["del", &dead.key]);
+        leave(&etcd, first, FRONT).await;
+        leave(&etcd, second, Departure::Front { waited: true }).await;
+        let other = QueueId { part, ..line.clone() };
+        let stranger = entry(&guest, &other, mode).await;
+        for _ in 0..2 {
+            assert!(hears_of(&etcd, &line, Mode::Exclusive, mode).await, "{text}");
+        }
+        let before = entry(&etcd, &line, Mode::Exclusive).await;
+        let mut behind = entry(&etcd, &line, Mode::Exclusive).await;
+        leave(&etcd, before.clone(), early(&before)).await;
+        if part == QueuePart::Queue {
+            let key = told(&etcd, &line, &mut behind).await;
+            assert_eq!(key.as_ref(), Some(&stranger.key), "{text}");
+        }
+    }
+}
+
+/// However many go one after the other, each hand-over is told by the front, even
+/// where the tail went with the last.
+#[tokio::test]
+async fn a_line_without_a_tail_is_handed_over_by_its_front() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let line = queue("drained");
+    let mut alive = Vec::new();
+    for _ in 0..20 {
+        alive.push(entry(&etcd, &line, Mode::Exclusive).await);
+    }
+    server.ctl(&["del", "leasehold/default/locks/drained/locks/~/tail"]);
+    while alive.len() > 1 {
+        leave(&etcd, alive.remove(0), Departure::Front { waited: true }).await;
+        let front = server.ctl(&["get", "leasehold/default/locks/drained/locks/~/front"]);
+        assert!(!front.trim().is_empty(), "the next one has to look for it");
+        assert_eq!(told(&etcd, &line, &mut alive[0]).await, None);
+    }
+    // Who comes next clears it away.
+    leave(&etcd, alive.remove(0), Departure::Front { waited: true }).await;
+    let next = entry(&etcd, &line, Mode::Exclusive).await;
+    leave(&etcd, next, FRONT).await;
+    assert_eq!(keys_left(&server).trim(), "");
 }

@@ -30,7 +30,12 @@ pub(super) fn absent(key: &str) -> Compare {
 
 /// If no key begins with `prefix`.
 pub(super) fn none_below(prefix: &str) -> Compare {
-    Compare { range_end: end_of(prefix), ..absent(prefix) }
+    none_between(prefix.into(), end_of(prefix))
+}
+
+/// If there is no key from here on up to there.
+pub(super) fn none_between(from: Vec<u8>, to: Vec<u8>) -> Compare {
+    Compare { key: from, range_end: to, ..absent("") }
 }
 
 /// If the key is there, made at this revision.
@@ -96,13 +101,21 @@ pub(super) fn oldest_below(prefix: &str, limit: i64) -> RangeRequest {
     }
 }
 
-/// The youngest key that begins with `prefix` and is older than `revision`.
-pub(super) fn youngest_before(prefix: &str, revision: i64) -> RangeRequest {
+/// Of the keys of a range the youngest that is older than `revision`.
+pub(super) fn youngest_before(range: RangeRequest, revision: i64) -> RangeRequest {
     RangeRequest {
         sort_order: SortOrder::Descend.into(),
+        sort_target: SortTarget::Create.into(),
         max_create_revision: revision - 1,
-        ..oldest_below(prefix, 1)
+        limit: 1,
+        ..range
     }
+}
+
+/// Keys that begin with `prefix` and go on with a number in hex: entries of a line,
+/// and not what lies beside them.
+pub(super) fn entries_below(prefix: &str, limit: i64) -> RangeRequest {
+    RangeRequest { range_end: format!("{prefix}g").into_bytes(), ..below(prefix, limit) }
 }
 
 pub(super) fn read(range: RangeRequest) -> RequestOp {

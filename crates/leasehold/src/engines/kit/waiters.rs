@@ -233,6 +233,16 @@ impl<O: QueueOutlook> Tickets<O> {
         queued.map(|(id, entry)| (*id, entry.session)).collect()
     }
 
+    /// Something of what each of those that wait knows.
+    pub(in crate::engines) fn outlooks<T>(&self, of: impl Fn(&O) -> T) -> Vec<T> {
+        let map = self.map();
+        let queued = map.values().filter_map(|entry| match &entry.phase {
+            TicketPhase::Queued(outlook) => Some(of(outlook)),
+            _ => None,
+        });
+        queued.collect()
+    }
+
     /// What a waiter would find; nothing is taken.
     pub(in crate::engines) fn glance(&self, id: LeaseId) -> TicketStatus<O> {
         let mut map = self.map();

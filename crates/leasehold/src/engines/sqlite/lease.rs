@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::command::StoreCommand;
-use super::fault::Trial;
+use super::fault::{StoreFault, Trial};
 use super::notify::{EvictedBy, StoreOutlook, Tickets};
 use super::schema::int;
 use super::transaction::StoreTransaction;
@@ -158,7 +158,11 @@ impl StoreCommand for Renew {
         self.extend(transaction, &known)?;
         let mut answers = Vec::with_capacity(self.tickets.len());
         for (at, known) in known.into_iter().enumerate() {
-            let (seat, answer) = self.answer(transaction, at, known)?;
+            let (seat, answer) = match self.answer(transaction, at, known) {
+                // A name that cannot be read is none of the others' business.
+                Err(StoreFault::Refused(error)) => (None, Renewal::Unknown(error)),
+                answer => answer?,
+            };
             self.seats.push(seat);
             answers.push(answer);
         }

@@ -114,7 +114,7 @@ impl Sqlite {
             death_watch,
             watchers: Arc::clone(&inbox.watchers),
             poll,
-            begun: Arc::default(),
+            next_call: Arc::default(),
         };
         let roll_call = roll_call::start(&context);
         let thread = Arc::new(Mutex::new(Some(thread)));

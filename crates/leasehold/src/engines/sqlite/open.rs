@@ -276,16 +276,20 @@ pub(super) fn gate(path: &Path) -> Result<File> {
 pub(super) fn connect(options: &SqliteOptions) -> Result<Connection> {
     let path = &options.path;
     create(path).map_err(|e| denied("the file cannot be created", path).caused_by(e))?;
-    prepare(options).map_err(|cause| told(&cause, path)).and_then(|(db, mode)| match &*mode {
-        "wal" => Ok(db),
-        other => {
+    let (db, mode) = prepare(options).map_err(|cause| told(&cause, path))?;
+    // Another release may have made the tables since they were looked for.
+    let found = db.query_row("PRAGMA user_version", [], |row| row.get(0));
+    match (found.map_err(|cause| told(&cause, path))?, &*mode) {
+        (VERSION, "wal") => Ok(db),
+        (VERSION, other) => {
             let message = format!(
                 "the store cannot use a write-ahead log here (it stays in mode {other}): \
                  put it on an ordinary local file system"
             );
             Err(fault::error(ErrorKind::Unsupported, message, path))
         }
-    })
+        (found, _) => Err(other_layout(found, path)),
+    }
 }
 
 /// A file that is there is not touched: to close it would take its locks away.

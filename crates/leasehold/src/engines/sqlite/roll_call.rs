@@ -1,17 +1,20 @@
-//! The roll call: now and then one look at the store for all who wait here, in
-//! case that a message was lost.
+//! The roll call: one look at the store for all who wait here, when a name may have
+//! opened by itself, and now and then in case that a message was lost.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::params;
+use tokio::sync::Notify;
 
 use super::command::StoreCommand;
-use super::fault::Trial;
+use super::fault::{StoreFault, Trial};
 use super::notify::{StoreOutlook, Tickets};
 use super::schema::{int, read_name};
 use super::transaction::StoreTransaction;
 use super::wait::{Peeked, WaitContext, peek};
 use crate::claim::LeaseId;
+use crate::clock::Moment;
 use crate::engine::state::SessionId;
 use crate::error::{Error, Result};
 use crate::name::Name;
@@ -19,16 +22,58 @@ use crate::name::Name;
 /// Up to so many waiters the look is taken on the thread that asks.
 const QUICK: usize = 16;
 
+/// When the next roll call is due.
+#[derive(Debug)]
+pub(super) struct NextCall {
+    /// In nanoseconds; that of [`Moment::NEVER`] while everyone has to ring.
+    at: AtomicU64,
+    sooner: Notify,
+}
+
+impl Default for NextCall {
+    fn default() -> Self {
+        Self { at: AtomicU64::new(Moment::NEVER.nanos()), sooner: Notify::new() }
+    }
+}
+
+impl NextCall {
+    /// Somebody waits for a name that may open then.
+    pub(super) fn note(&self, look_at: Moment) {
+        let at = self.at.load(Ordering::SeqCst);
+        if look_at.nanos() < at || at == Moment::NEVER.nanos() {
+            self.sooner.notify_one();
+        }
+    }
+
+    /// When that is: soon in any case, and when a name may open. Moments up to the
+    /// last call have been looked at already.
+    fn plan(&self, context: &WaitContext, called: Moment) -> Moment {
+        // Whoever comes while this is found out rings.
+        self.at.store(Moment::NEVER.nanos(), Ordering::SeqCst);
+        let looks = context.tickets.outlooks(|outlook| outlook.look_at);
+        let at = if looks.is_empty() {
+            Moment::NEVER
+        } else {
+            let poll = context.clock.now().after(context.poll);
+            looks.into_iter().filter(|at| *at > called).fold(poll, Moment::min)
+        };
+        self.at.store(at.nanos(), Ordering::SeqCst);
+        at
+    }
+}
+
 /// Looks for as long as the engine lives; rests while nobody waits.
 pub(super) async fn call(context: WaitContext) {
-    let pause = |context: &WaitContext| context.clock.now().after(context.poll);
+    let mut called = Moment::default();
     loop {
-        context.clock.sleep_until(pause(&context)).await;
-        let waiting = context.tickets.places();
-        if waiting.is_empty() {
-            context.begun.notified().await;
-            continue;
+        let at = context.next_call.plan(&context, called);
+        tokio::select! {
+            biased;
+            () = context.next_call.sooner.notified() => continue,
+            () = context.clock.sleep_until(at) => {}
         }
+        called = context.clock.now();
+        let waiting = context.tickets.places();
         if let Ok(found) = context.handle.ask(RollCall::of(waiting)).await {
             found.iter().for_each(|outlook| context.death_watch.watch(&outlook.blockers));
         }
@@ -84,7 +129,12 @@ impl StoreCommand for RollCall {
         let gone = self.waiting.iter().filter(|(lease, _)| !there.contains(lease));
         self.found = gone.map(|(lease, _)| (*lease, Peeked::Look)).collect();
         for (name, (_, lease)) in firsts {
-            self.found.push((lease, peek(transaction, &name, lease)?));
+            let peeked = match peek(transaction, &name, lease) {
+                // It hears so itself when it claims again.
+                Err(StoreFault::Refused(_)) => Peeked::Look,
+                peeked => peeked?,
+            };
+            self.found.push((lease, peeked));
         }
         let still = self.found.iter().filter_map(|(_, peeked)| peeked.outlook().cloned());
         Ok(still.collect())

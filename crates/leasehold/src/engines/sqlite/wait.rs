@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
-use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::acquire::outlook;
@@ -15,6 +14,7 @@ use super::command::StoreCommand;
 use super::executor::ExecutorHandle;
 use super::fault::Trial;
 use super::notify::{StoreOutlook, Tickets};
+use super::roll_call::NextCall;
 use super::transaction::StoreTransaction;
 use crate::claim::{LeaseId, Ticket, Wake};
 use crate::clock::{Clock, Moment};
@@ -41,14 +41,13 @@ pub(super) struct WaitContext {
     pub(super) watchers: Arc<RecordWatchers>,
     /// How often somebody looks for all who wait, although nobody called.
     pub(super) poll: Duration,
-    /// Tells whoever calls the roll that somebody waits.
-    pub(super) begun: Arc<Notify>,
+    /// When somebody looks for all who wait.
+    pub(super) next_call: Arc<NextCall>,
 }
 
 impl WaitContext {
     /// Waits until there is reason to claim again, or the lease has come.
     pub(super) async fn wait(self, ticket: Ticket, until: Moment) -> Wake {
-        self.begun.notify_one();
         let mut poll_task = None;
         loop {
             let notify = match self.tickets.look(ticket.id) {
@@ -73,20 +72,12 @@ impl WaitContext {
         PollTask(self.home.spawn(self.clone().keep_watch(ticket.clone(), until)))
     }
 
+    /// The roll call looks for all who wait; it only has to know until when.
     async fn keep_watch(self, ticket: Ticket, until: Moment) {
-        while let TicketStatus::Waiting(_, outlook) = self.tickets.glance(ticket.id) {
-            self.death_watch.watch(&outlook.blockers);
-            // A moment that has passed has been looked at already.
-            let later = outlook.look_at > self.clock.now();
-            let next = if later { outlook.look_at } else { until };
-            self.clock.sleep_until(next.min(until)).await;
-            if next >= until {
-                return;
-            }
-            if !matches!(self.handle.ask(Peek(ticket.clone())).await, Ok(Peeked::Still(_))) {
-                return;
-            }
-        }
+        let TicketStatus::Waiting(_, outlook) = self.tickets.glance(ticket.id) else { return };
+        self.death_watch.watch(&outlook.blockers);
+        self.next_call.note(outlook.look_at);
+        self.clock.sleep_until(until).await;
     }
 }
 
@@ -100,31 +91,12 @@ impl Drop for PollTask {
     }
 }
 
-/// A waiter's look at the store, when the name may have opened by itself.
-#[derive(Debug)]
-struct Peek(Ticket);
-
 /// What a waiter saw.
 #[derive(Debug)]
 pub(super) enum Peeked {
     /// There is reason to claim again.
     Look,
     Still(StoreOutlook),
-}
-
-impl StoreCommand for Peek {
-    type Answer = Peeked;
-    const READS: bool = true;
-
-    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<Peeked> {
-        peek(transaction, &self.0.name, self.0.id)
-    }
-
-    fn settle(&mut self, answer: Result<&Peeked, &Error>, tickets: &Tickets) {
-        if let Ok(Peeked::Still(outlook)) = answer {
-            tickets.revise(self.0.id, outlook.clone());
-        }
-    }
 }
 
 impl Peeked {

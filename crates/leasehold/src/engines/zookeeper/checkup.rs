@@ -22,8 +22,8 @@ const OLDEST: (u32, u32) = (3, 6);
 const LONG: Duration = Duration::from_secs(10);
 /// Requests in line at a server that keeps up are few.
 const IN_LINE: u64 = 1000;
-/// More than a server says of itself.
-const WORDS_MAX: u64 = 64 * 1024;
+/// More than a server says of itself: a line for each client, at the most.
+const WORDS_MAX: u64 = 4 * 1024 * 1024;
 
 impl ZkClient {
     pub(super) async fn examine(&self) -> Result<Vec<Finding>> {

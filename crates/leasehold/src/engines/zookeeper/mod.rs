@@ -74,6 +74,7 @@ async fn ensemble(settings: ZkSettings, clock: Clock) -> Result<ZooKeeper> {
     let layout = PathLayout::new(&terms.settings);
     let client = Arc::new(ZkClient { terms, sessions, layout, chores: Chores::default() });
     client.check_layout().await?;
+    client.sessions.begin_anew().await;
     let tidying = client.terms.home.spawn(Arc::clone(&client).keep_tidy()).abort_handle();
     Ok(ZooKeeper { client, profile, tidying })
 }

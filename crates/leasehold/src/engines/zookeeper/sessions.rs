@@ -137,6 +137,15 @@ impl Sessions {
         self.terms.state_publisher.over(session_link.session().id());
     }
 
+    /// Ends those in which a look was taken before there was any lease: each lease
+    /// has one that suits its ttl.
+    pub(super) async fn begin_anew(&self) {
+        for session_link in self.living() {
+            self.forget(&session_link).await;
+        }
+        self.terms.state_publisher.begin_anew();
+    }
+
     fn find(&self, fits: impl Fn(&Arc<SessionLink>) -> bool) -> Option<Arc<SessionLink>> {
         self.living().into_iter().find(|session_link| fits(session_link))
     }

@@ -42,6 +42,11 @@ impl StatePublisher {
         self.change(|all| _ = all.remove(&session));
     }
 
+    /// Nobody has heard of any session yet.
+    pub(super) fn begin_anew(&self) {
+        *self.states.lock().unwrap_or_else(PoisonError::into_inner) = SessionStates::default();
+    }
+
     fn change(&self, change: impl FnOnce(&mut BTreeMap<u64, bool>)) {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut states.up);

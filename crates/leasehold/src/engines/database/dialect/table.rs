@@ -63,6 +63,9 @@ pub(crate) trait TableFamily {
     /// The sessions that keep a name `n`, with their ends and clients.
     fn keepers(&self) -> &'static str;
 
+    /// The seats `w` of a name and their sessions `s`, read in the order of places.
+    fn seats_by_place(&self) -> &'static str;
+
     /// 1 namespace, 2 fence: a floor never sinks.
     fn raise_floor(&self) -> &'static str;
 

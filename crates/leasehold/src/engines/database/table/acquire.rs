@@ -1,11 +1,12 @@
 //! Asking for a lease.
 
 use super::client::TableClient;
+use super::columns::{int, key};
 use super::errand::Errand;
 use super::own_sessions::TableSession;
-use super::row::{NameRow, int, key};
+use super::row::NameRow;
 use super::statements::LeaseSql;
-use super::swap::step;
+use super::text::step;
 use crate::claim::{Busy, Claim, Grant, Mode, Place, Predecessor, Stance, Verdict, Wants};
 use crate::engine::state::{Answer, State, Verb};
 use crate::engines::database::drivers::{Reply, SqlStep};

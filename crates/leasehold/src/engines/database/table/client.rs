@@ -9,13 +9,13 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::clock_offset::ClockOffset;
-use super::name_versions::NameVersions;
 use super::outlook::Tickets;
 use super::own_lines::OwnLines;
 use super::own_sessions::TableSessions;
 use super::records::change_log::ChangeLog;
 use super::records::statements::RecordSql;
 use super::row::ClientId;
+use super::rows_sql::RowsSql;
 use super::seats::SeatSql;
 use super::statements::LeaseSql;
 use super::sweep_sql::SweepSql;
@@ -48,7 +48,8 @@ pub(super) struct TableClient {
     pub(super) watchers: RecordWatchers,
     pub(super) namespaces: KnownNamespaces,
     pub(super) home: Handle,
-    pub(super) marks: NameVersions,
+    /// Two columns of each name.
+    pub(super) versions: RowsSql,
     pub(super) sweeping: SweepSql,
     /// When a verb was last asked for.
     pub(super) busy_at: AtomicU64,

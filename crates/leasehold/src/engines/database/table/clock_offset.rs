@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::row::{GOOD, micros};
+use super::columns::micros;
+use super::row::GOOD;
 use crate::clock::{Clock, Moment};
 
 /// How far the database's clock is ahead of ours, about: good enough to say

@@ -1,6 +1,6 @@
 //! What becomes of the rows of a line with one swap.
 
-use super::row::{int, key};
+use super::columns::{int, key};
 use crate::engine::state::{SeatChanges, SeatRow};
 use crate::engines::database::drivers::Value;
 use crate::error::{Error, ErrorKind, Result};

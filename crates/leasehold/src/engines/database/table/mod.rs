@@ -8,6 +8,7 @@
 mod acquire;
 mod client;
 mod clock_offset;
+mod columns;
 mod errand;
 mod line_change;
 mod name_versions;
@@ -22,6 +23,7 @@ mod records;
 mod release;
 mod renew;
 mod row;
+mod rows_sql;
 mod schema;
 mod seats;
 mod session;
@@ -43,7 +45,7 @@ use std::time::Duration;
 
 use self::client::{KnownNamespaces, TableClient};
 use self::clock_offset::ClockOffset;
-use self::name_versions::NameVersions;
+use self::name_versions::VERSIONS;
 use self::names::TableNames;
 use self::outlook::Tickets;
 use self::own_lines::OwnLines;
@@ -51,6 +53,7 @@ use self::own_sessions::TableSessions;
 use self::records::TableChanges;
 use self::records::change_log::ChangeLog;
 use self::records::statements::RecordSql;
+use self::rows_sql::RowsSql;
 use self::seats::SeatSql;
 use self::statements::LeaseSql;
 use self::sweep_sql::SweepSql;
@@ -113,7 +116,7 @@ impl Table {
             watchers: RecordWatchers::default(),
             namespaces: KnownNamespaces::default(),
             home: Handle::current(),
-            marks: NameVersions::new(&names),
+            versions: RowsSql::new(&names, VERSIONS, 2),
             sweeping: SweepSql::new(&names),
             busy_at: AtomicU64::new(0),
             client: session::fresh_id(),
@@ -159,7 +162,7 @@ impl TableClient {
     async fn look_at_the_clock(&self) -> Result<()> {
         let reply = self.run(&self.statements.clock, Vec::new()).await.map_err(too_old)?;
         if let Some(row) = reply.rows.first() {
-            self.clock_offset.note(row::moment(row.int(0)?), reply.sent_at);
+            self.clock_offset.note(columns::moment(row.int(0)?), reply.sent_at);
         }
         Ok(())
     }

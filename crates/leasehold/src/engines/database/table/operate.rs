@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::TableClient;
+use super::columns::{int, moment};
 use super::errand::Errand;
 use super::names::TableNames;
 use super::news::EvictionNotice;
-use super::row::{NameRow, int, moment};
+use super::row::NameRow;
 use super::text::SqlText;
 use crate::claim::{Mode, Predecessor, Renewal, Ticket};
 use crate::clock::Moment;

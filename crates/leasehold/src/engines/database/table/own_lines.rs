@@ -48,11 +48,11 @@ impl OwnLines {
     }
 
     /// A ticket has this place in a name of this version.
-    pub(super) fn join(&self, ticket: &Ticket, place: u64, version: i64, look_at: Moment) {
+    pub(super) fn join(&self, ticket: &Ticket, place: u64, version: Option<i64>, look_at: Moment) {
         let mut index = self.index();
         index.leave(ticket.id);
         index.places.insert(ticket.id, (ticket.name.clone(), place));
-        let new = || OwnLine { waiting: BTreeMap::new(), version: Some(version), look_at };
+        let new = || OwnLine { waiting: BTreeMap::new(), version, look_at };
         let line = index.lines.entry(ticket.name.clone()).or_insert_with(new);
         line.waiting.insert((place, ticket.id), ticket.clone());
     }
@@ -99,9 +99,9 @@ impl OwnLines {
     }
 
     /// Somebody has looked for all of a name.
-    pub(super) fn looked(&self, name: &Name, version: i64, look_at: Moment) {
+    pub(super) fn looked(&self, name: &Name, version: Option<i64>, look_at: Moment) {
         if let Some(line) = self.index().lines.get_mut(name) {
-            (line.version, line.look_at) = (Some(version), look_at);
+            (line.version, line.look_at) = (version, look_at);
         }
     }
 }
@@ -119,11 +119,11 @@ mod tests {
     #[test]
     fn the_first_is_whoever_has_the_lowest_place_now() {
         let (lines, one, two) = (OwnLines::default(), ticket(), ticket());
-        lines.join(&two, 7, 1, Moment::NEVER);
-        lines.join(&one, 3, 2, Moment::NEVER);
+        lines.join(&two, 7, Some(1), Moment::NEVER);
+        lines.join(&one, 3, Some(2), Moment::NEVER);
         assert!(lines.is_first(one.id) && !lines.is_first(two.id));
         assert_eq!(lines.before(&one.name, 7), [one.id]);
-        lines.join(&one, 9, 3, Moment::NEVER);
+        lines.join(&one, 9, Some(3), Moment::NEVER);
         assert!(lines.is_first(two.id) && lines.first(&one.name).unwrap().id == two.id);
         lines.leave(two.id);
         lines.leave(one.id);
@@ -133,10 +133,10 @@ mod tests {
     #[test]
     fn a_look_is_due_when_the_name_has_changed_or_may_open() {
         let (lines, one, at) = (OwnLines::default(), ticket(), Moment::from_nanos);
-        lines.join(&one, 0, 1, at(50));
+        lines.join(&one, 0, Some(1), at(50));
         let due = |version, now| lines.is_due(&one.name, version, at(now));
         assert!(!due(Some(1), 49) && due(Some(2), 49) && due(None, 49) && due(Some(1), 50));
-        lines.looked(&one.name, 2, at(90));
+        lines.looked(&one.name, Some(2), at(90));
         assert!(!due(Some(2), 60));
     }
 }

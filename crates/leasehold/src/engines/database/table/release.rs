@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::client::TableClient;
+use super::columns::{key, span};
 use super::errand::Errand;
-use super::row::{GOOD, LINGER, NameRow, key, span};
+use super::row::{GOOD, LINGER, NameRow};
 use crate::claim::{Ending, Mode, Released, Ticket};
 use crate::engine::state::{SessionId, Verb};
 use crate::error::Result;
@@ -77,8 +78,13 @@ impl TableClient {
         let (ticket, until) = (ticket.clone(), clock.now().after(GOOD));
         self.start(async move {
             clock.sleep_until(until).await;
-            if let Some(inner) = engine.upgrade() {
-                let _ = inner.leave(&ticket, &Ending::new()).await;
+            while let Some(inner) = engine.upgrade() {
+                match inner.leave(&ticket, &Ending::new()).await {
+                    Err(error) if error.is_retryable() => {}
+                    _ => return,
+                }
+                drop(inner);
+                clock.sleep_until(clock.now().after(GOOD)).await;
             }
         });
     }

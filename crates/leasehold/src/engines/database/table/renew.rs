@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::client::TableClient;
+use super::columns::{int, key, lease};
 use super::errand::Errand;
-use super::name_versions::NAMES_MAX;
 use super::news::EvictionNotice;
-use super::row::{int, key, lease};
+use super::row::NameRow;
+use super::rows_sql::ROWS_MAX;
 use crate::claim::{LeaseId, Place, Refresh, Renewal, Ticket};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
+use crate::engines::database::drivers::Value;
 use crate::error::Result;
 
 /// What is left of a session and since when, `None` if it has ended.
@@ -27,7 +29,7 @@ impl TableClient {
         let _ = self.clear_doubts(&refreshes).await;
         let left = self.extend_all(&refreshes).await;
         let lost = self.losses().await.unwrap_or_default();
-        let still = self.still_queued(&refreshes).await.unwrap_or_default();
+        let still = self.still_queued(&refreshes).await;
         // Whoever has got its turn since then holds.
         let known = self.tickets.known_all(refreshes.iter().map(|refresh| refresh.ticket.id));
         let mut answers = Vec::with_capacity(refreshes.len());
@@ -35,10 +37,14 @@ impl TableClient {
             let answer = match known {
                 _ if lost.contains(&refresh.ticket.id) => Ok(Renewal::Gone),
                 Some((session, true)) => held(left.get(&session)),
-                Some((session, false)) if still.contains(&refresh.ticket.id) => {
-                    held(left.get(&session)).map(queued)
-                }
-                _ => self.ask_by_name(refresh, &left).await,
+                Some((session, false)) => match &still {
+                    Ok(still) if still.contains(&(refresh.ticket.id, session)) => {
+                        held(left.get(&session)).map(queued)
+                    }
+                    Ok(_) => self.ask_by_name(refresh, &left).await,
+                    Err(error) => Err(error.clone()),
+                },
+                None => self.ask_by_name(refresh, &left).await,
             };
             if matches!(answer, Ok(Renewal::Gone)) {
                 self.forget(refresh.ticket.id);
@@ -54,6 +60,7 @@ impl TableClient {
         let breaks = self.pool.breaks();
         if self.breaks.swap(breaks, Ordering::Relaxed) != breaks {
             self.tickets.doubt();
+            self.own_sessions.doubt();
         }
     }
 
@@ -61,18 +68,19 @@ impl TableClient {
     async fn clear_doubts(&self, refreshes: &[Refresh]) -> Result<()> {
         let tickets = refreshes.iter().map(|refresh| &refresh.ticket);
         let doubted: Vec<_> = tickets.filter(|it| self.tickets.is_doubted(it.id)).collect();
-        for some in doubted.chunks(NAMES_MAX) {
-            let marks = self.marks_of(some.iter().map(|ticket| &ticket.name)).await?;
+        for some in doubted.chunks(ROWS_MAX) {
+            let versions = self.versions_of(some.iter().map(|ticket| &ticket.name)).await?;
             let ours = |ticket: &&&Ticket| {
-                let mark = marks.get(&ticket.name);
-                mark.is_some_and(|mark| mark.lease.as_ref() == Some(&key(ticket.id)))
+                let found = versions.get(&ticket.name);
+                found.is_some_and(|name| name.lease.as_ref() == Some(&key(ticket.id)))
             };
             some.iter().filter(ours).for_each(|ticket| self.tickets.trust(ticket.id));
         }
         Ok(())
     }
 
-    /// Extends every session that our tickets live by, once.
+    /// Extends every session that our tickets live by, once; not again if that was
+    /// only just done for others who live by it.
     async fn extend_all(&self, refreshes: &[Refresh]) -> HashMap<SessionId, Left> {
         let mut longest: HashMap<SessionId, (Duration, Duration)> = HashMap::new();
         let known = self.tickets.known_all(refreshes.iter().map(|refresh| refresh.ticket.id));
@@ -85,24 +93,36 @@ impl TableClient {
         }
         let mut left = HashMap::new();
         for (session, (ttl, delay)) in longest {
-            left.insert(session, self.extend(session, ttl, delay).await);
+            let known = self.own_sessions.just_extended(session, ttl, delay, self.clock.now());
+            let extended = match known {
+                Some(known) => Ok(Some(known)),
+                None => self.extend(session, ttl, delay).await,
+            };
+            left.insert(session, extended);
         }
         left
     }
 
-    /// Those that still have their places: one statement for each session.
-    async fn still_queued(&self, refreshes: &[Refresh]) -> Result<HashSet<LeaseId>> {
+    /// Those that still have their places, and in which sessions: one statement for
+    /// many.
+    async fn still_queued(&self, refreshes: &[Refresh]) -> Result<HashSet<(LeaseId, SessionId)>> {
         let known = self.tickets.known_all(refreshes.iter().map(|refresh| refresh.ticket.id));
-        let waiting = known.into_iter().flatten().filter(|(_, held)| !held);
-        let sessions: HashSet<SessionId> = waiting.map(|(session, _)| session).collect();
+        let waiting = refreshes.iter().zip(known).filter(|(_, it)| matches!(it, Some((_, false))));
+        let keys: Vec<_> = waiting.map(|(refresh, _)| self.seat_key(&refresh.ticket)).collect();
         let mut still = HashSet::new();
-        for session in sessions {
-            let reply = self.run(&self.seats.of_session, vec![int(session).into()]).await?;
-            for row in &reply.rows {
-                still.extend(lease(row.text(0)?));
+        for some in keys.chunks(ROWS_MAX) {
+            let (text, values) = self.seats.of_leases.of(some);
+            for row in &self.run(text, values).await?.rows {
+                let session = row.int(1)?.unsigned_abs();
+                still.extend(lease(row.text(0)?).map(|id| (id, session)));
             }
         }
         Ok(still)
+    }
+
+    fn seat_key(&self, ticket: &Ticket) -> Vec<Value> {
+        let [space, name] = self.key(&ticket.name);
+        vec![space, name, key(ticket.id).into()]
     }
 
     /// For a ticket that may have been granted meanwhile, or is not ours.
@@ -113,7 +133,7 @@ impl TableClient {
     ) -> Result<Renewal> {
         let Refresh { ticket, ttl, .. } = refresh;
         let verb = Verb::Renew { id: ticket.id, ttl: *ttl };
-        let act = |page: &mut super::row::NameRow| Ok(page.step(verb.clone()));
+        let act = |page: &mut NameRow| Ok(page.step(verb.clone()));
         let errand = Errand::to(&ticket.name).about(ticket.id);
         let (answer, page) = self.change(errand, act).await?;
         let (Some((session, grant)), false) = (page.state.find(ticket.id), answer == Answer::Gone)

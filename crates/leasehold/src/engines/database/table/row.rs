@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::columns::{int, key, lease, micros, moment};
 use super::line_change::LineChange;
 use super::news::EvictionNotice;
 use crate::claim::LeaseId;
@@ -41,7 +42,7 @@ pub(super) struct NameRow {
     unread: Option<u64>,
     /// Whose seats were read.
     places: Vec<(LeaseId, u64)>,
-    /// `None` if there is no row.
+    /// That of the row; `None` if there is none.
     version: Option<i64>,
     /// The last fence of the row.
     drawn: u64,
@@ -280,12 +281,19 @@ impl NameRow {
         !self.with.is_empty() || self.has_changed()
     }
 
-    /// The version of the row once the page is written.
-    pub(super) fn version(&self) -> i64 {
-        match self.version {
-            None => micros(self.now),
-            Some(version) => version + i64::from(self.has_changed()),
-        }
+    /// Notes that the row is as this page says.
+    pub(super) fn was_written(&mut self) {
+        self.version = Some(self.version.map_or(self.first_version(), |version| version + 1));
+    }
+
+    /// The version of the row, as far as this page knows.
+    pub(super) const fn version(&self) -> Option<i64> {
+        self.version
+    }
+
+    /// That of a row that was not there before.
+    fn first_version(&self) -> i64 {
+        micros(self.now)
     }
 
     pub(super) const fn is_new(&self) -> bool {
@@ -305,7 +313,7 @@ impl NameRow {
         Ok(vec![
             self.name.namespace().as_str().into(),
             name,
-            self.version.unwrap_or_else(|| micros(self.now)).into(),
+            self.version.unwrap_or_else(|| self.first_version()).into(),
             state.into(),
             int(self.newest()).into(),
             after.sole().map(key).into(),
@@ -359,34 +367,4 @@ fn unreadable(what: &str) -> Error {
 
 fn text(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|cause| unreadable("the state of a name").caused_by(cause))
-}
-
-/// A lease id as its columns have it.
-pub(super) fn key(lease: LeaseId) -> String {
-    format!("{:032x}", lease.to_bits())
-}
-
-/// A lease id from its column.
-pub(super) fn lease(key: &str) -> Option<LeaseId> {
-    u128::from_str_radix(key, 16).ok().map(LeaseId::from_bits)
-}
-
-/// A number as the database stores it.
-pub(super) fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// A moment as the database stores it.
-pub(super) fn micros(moment: Moment) -> i64 {
-    int(moment.nanos() / 1000)
-}
-
-/// A moment that the database stored.
-pub(super) fn moment(micros: i64) -> Moment {
-    Moment::from_nanos(micros.unsigned_abs().saturating_mul(1000))
-}
-
-/// A span as the database stores it.
-pub(super) fn span(span: Duration) -> i64 {
-    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }

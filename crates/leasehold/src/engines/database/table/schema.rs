@@ -159,8 +159,9 @@ pub(super) async fn prepare(pool: &Pool, names: &TableNames) -> Result<()> {
         found = version(pool, names).await?;
     }
     match found {
-        Some(VERSION) | None => Ok(()),
+        Some(VERSION) => Ok(()),
         Some(other) => Err(other_layout(other, names)),
+        None => Err(no_layout(names)),
     }
 }
 
@@ -174,6 +175,12 @@ fn other_layout(found: i64, names: &TableNames) -> Error {
         "the tables have layout {found}, this release knows {VERSION}: {advice}, or use other \
          tables (option \"prefix\")"
     );
+    Error::new(ErrorKind::Unsupported, message).with("table", names.table("meta"))
+}
+
+fn no_layout(names: &TableNames) -> Error {
+    let message = "the tables do not say which layout they have: drop them, or use other tables \
+         (option \"prefix\")";
     Error::new(ErrorKind::Unsupported, message).with("table", names.table("meta"))
 }
 

@@ -1,20 +1,22 @@
 //! The rows of those who wait.
 
+use super::columns::{int, key};
 use super::line_change::LineChange;
 use super::names::TableNames;
-use super::row::{int, key};
-use super::swap::step;
-use super::text::SqlText;
+use super::rows_sql::RowsSql;
+use super::text::{SqlText, step};
 use crate::engine::state::SeatRow;
 use crate::engines::database::drivers::{SqlStep, Value};
+
+const OF_LEASES: &str = "SELECT lease, session FROM {seats} WHERE (namespace, name, lease) IN";
 
 /// Every statement about them that is not a part of another.
 #[derive(Debug)]
 pub(super) struct SeatSql {
     /// 1 namespace, 2 name, 3 from which place on, 4 how many: who lives.
     pub(super) more: SqlText,
-    /// 1 session: the leases that wait.
-    pub(super) of_session: SqlText,
+    /// Three columns of each: those that wait, and in which sessions.
+    pub(super) of_leases: RowsSql,
     /// 1 namespace, 2 name, 3 from which place on, 4 up to where.
     passed: SqlText,
     /// 1 namespace, 2 name, 3 place.
@@ -27,13 +29,14 @@ impl SeatSql {
     pub(super) fn new(names: &TableNames) -> Self {
         let text = |template: &str| SqlText::new(names, template);
         Self {
-            more: text(
-                "SELECT w.place, w.lease, w.session, w.seat, s.expires, s.client FROM {seats} w \
-                 JOIN {sessions} s ON s.id = w.session AND s.expires > {then} \
+            more: text(&format!(
+                "SELECT w.place, w.lease, w.session, w.seat, s.expires, s.client FROM {} \
+                 ON s.id = w.session AND s.expires > {{then}} \
                  WHERE w.namespace = $1 AND w.name = $2 AND w.place >= $3::bigint \
                  ORDER BY w.place LIMIT $4",
-            ),
-            of_session: text("SELECT lease FROM {seats} WHERE session = $1"),
+                names.family.seats_by_place()
+            )),
+            of_leases: RowsSql::new(names, OF_LEASES, 3),
             passed: text(
                 "DELETE FROM {seats} WHERE namespace = $1 AND name = $2 \
                  AND place >= $3::bigint AND place < $4::bigint",

@@ -7,8 +7,9 @@
 use std::time::Duration;
 
 use super::client::TableClient;
-use super::own_sessions::TableSession;
-use super::row::{ClientId, int, span};
+use super::columns::{int, span};
+use super::own_sessions::{Extension, TableSession};
+use super::row::ClientId;
 use crate::claim::id::random_bits;
 use crate::claim::{Claim, RENEW_FRACTION};
 use crate::clock::Moment;
@@ -57,7 +58,8 @@ impl TableClient {
             i64::from(fixed).into(),
         ];
         let reply = self.run(&self.statements.begin, values).await?;
-        let table_session = TableSession { id, until: reply.sent_at.after(claim.ttl), fixed };
+        let until = reply.sent_at.after(claim.ttl);
+        let table_session = TableSession { id, until, fixed, extended: None };
         self.own_sessions.known().insert(id, table_session);
         Ok(table_session)
     }
@@ -80,6 +82,7 @@ impl TableClient {
         let mut until = reply.sent_at.after(ttl);
         if let Some(table_session) = known.get_mut(&id) {
             table_session.until = table_session.until.max(until);
+            table_session.extended = Some(Extension { sent_at: reply.sent_at, ttl, delay });
             until = table_session.until;
         }
         Ok(Some((until.since(reply.sent_at), reply.sent_at)))

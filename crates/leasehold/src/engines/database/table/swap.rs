@@ -4,17 +4,17 @@
 //! nobody, and any connection of any pooler will do. Whoever was faster makes
 //! the swap fail, and it begins again.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::TableClient;
+use super::columns::{int, key};
 use super::errand::Errand;
 use super::news::{EvictionNotice, TicketNews};
-use super::row::{Displaced, NameRow, int, key};
+use super::row::{Displaced, NameRow};
 use super::session::channel;
 use super::statements::{DEAD, LeaseSql};
 use super::sweep;
-use super::text::SqlText;
+use super::text::{SqlText, step};
 use crate::claim::{LeaseId, Predecessor};
 use crate::clock::{Clock, Moment};
 use crate::engine::state::{FollowUp, SessionId, Verb};
@@ -115,8 +115,11 @@ impl TableClient {
         }
         let done = act(&mut page)?;
         self.serve_more(&mut page).await?;
-        if page.is_to_be_written() && !self.write(&mut page, errand.session).await? {
-            return Ok(None);
+        if page.is_to_be_written() {
+            if !self.write(&mut page, errand.session).await? {
+                return Ok(None);
+            }
+            page.was_written();
         }
         self.tell(&page);
         // It stands already; what is left of this the next one who looks does.
@@ -282,11 +285,6 @@ impl TableClient {
         }
         held
     }
-}
-
-/// A statement as a part of a transaction.
-pub(super) fn step(text: &SqlText, values: Vec<Value>, must_change: bool) -> SqlStep {
-    SqlStep { sql: Arc::clone(&text.sql), values: text.values(values), must_change }
 }
 
 /// The leases that have ended, of those to which something is bound.

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::client::TableClient;
-use super::row::span;
+use super::columns::span;
 use super::text::SqlText;
+use super::wait::is_about_one_name;
 use crate::engines::database::drivers::{ReplyRow, Value};
 use crate::error::Result;
 
@@ -66,23 +67,34 @@ impl TableClient {
     async fn end_leases(&self) -> Result<usize> {
         let rows = self.some(&self.sweeping.dead).await?;
         for row in &rows {
-            self.let_time_pass(&self.full_name(row, 0)?).await?;
+            self.pass(row).await?;
         }
         Ok(rows.len())
     }
 
+    /// Lets time pass for the name of a row; one that cannot be read does not keep
+    /// the others waiting.
+    async fn pass(&self, row: &ReplyRow) -> Result<()> {
+        let Ok(name) = self.full_name(row, 0) else { return Ok(()) };
+        match self.let_time_pass(&name).await {
+            Err(error) if !is_about_one_name(&error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Places whose sessions have ended, many at once. Nobody gets his turn by one
     /// of them any more, so no swap has to hear of it: who has read it lets it go.
-    /// But whoever comes after it may fit where it did not.
+    /// But whoever comes after it may fit where it did not, so that is seen to
+    /// first: once the row is gone, nothing says that there was something to do.
     async fn end_seats(&self) -> Result<usize> {
         let rows = self.some(&self.sweeping.dead_seats).await?;
         for row in &rows {
-            let name = self.full_name(row, 0)?;
+            let Ok(name) = self.full_name(row, 0) else { continue };
             let [space, text] = self.key(&name);
             let session = row.int(2)?;
             let values = || vec![space.clone(), text.clone(), session.into(), count(BROOM)];
+            self.pass(row).await?;
             while self.run(&self.sweeping.end_seats, values()).await?.affected >= BROOM as u64 {}
-            self.let_time_pass(&name).await?;
         }
         Ok(rows.len())
     }

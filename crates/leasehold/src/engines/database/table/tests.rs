@@ -88,11 +88,14 @@ async fn names_are_found_by_their_key_alone() {
         let page = table.0.load(Errand::to(&name("n7"))).await.unwrap();
         let mut swap = page.values(text.clone(), 0).unwrap();
         swap.push("[]".into());
+        let (versions, _) = table.0.versions.of(&[key()]);
+        let seat = || with(vec!["x".into()]);
+        let (of_leases, _) = table.0.seats.of_leases.of(&[seat()]);
         let cases = [
             (&statements.load, with(vec![1.into(), "x".into()])),
             (&statements.free, with(vec!["x".into(), 1.into()])),
             (&statements.swap, swap),
-            (&table.0.marks.of(1).1, key()),
+            (versions, key()),
         ];
         for (text, values) in cases {
             let plan = explained(&table, text, values).await;
@@ -102,6 +105,22 @@ async fn names_are_found_by_their_key_alone() {
                 plan.contains("PRIMARY") && !plan.contains("\"ALL\", \"PRIMARY\""),
             );
             assert!(by_key, "{}: {plan}", text.sql);
+        }
+        let more = with(vec![3.into(), 7.into()]);
+        let ended = with(vec![1.into(), 7.into()]);
+        let seats = [
+            (&table.0.seats.more, more),
+            (of_leases, seat()),
+            (&table.0.sweeping.end_seats, ended),
+        ];
+        for (text, values) in seats {
+            let plan = explained(&table, text, values).await;
+            let indexed = suited(
+                &table.0.pool,
+                !plan.contains("Seq Scan on leasehold"),
+                !plan.contains("\"ALL\""),
+            );
+            assert!(indexed, "{}: {plan}", text.sql);
         }
     }
 }
@@ -128,7 +147,7 @@ async fn two_names_in_a_table_of_two_never_block_each_other() {
         let mut queued = claim("b", "waiter");
         queued.stance = Stance::Wait { until: Moment::NEVER };
         assert!(matches!(table.acquire(queued).await.unwrap(), Verdict::Busy(_)));
-        table.0.sweep().await.unwrap();
+        sweep(&table).await;
         other.run("ROLLBACK", Vec::new()).await.unwrap();
     }
 }
@@ -199,7 +218,7 @@ async fn a_forgotten_name_leaves_its_fence_to_the_namespace() {
              WHERE lease IS NULL"
         );
         pool.batch(&age).await.unwrap();
-        table.0.sweep().await.unwrap();
+        sweep(&table).await;
         assert_eq!(one(pool, "SELECT count(*) FROM leasehold_names").await, 1, "all but the held");
         assert!(round(&table, "n").await > ahead);
         release(&table, held.ticket).await;
@@ -226,7 +245,7 @@ async fn a_sweep_takes_thousands_of_what_was_used_once() {
         ))
         .await
         .unwrap();
-        table.0.sweep().await.unwrap();
+        sweep(&table).await;
         assert_eq!(one(pool, "SELECT count(*) FROM leasehold_names").await, 0);
         assert_eq!(one(pool, "SELECT count(*) FROM leasehold_records").await, 1, "one stays");
         let floor = one(pool, "SELECT floor FROM leasehold_namespaces").await;
@@ -247,7 +266,7 @@ async fn a_sweep_ends_what_the_dead_left_and_nothing_else() {
         let end =
             format!("UPDATE leasehold_sessions SET expires = 1 WHERE client = {}", dead.0.client);
         pool.batch(&end).await.unwrap();
-        table.0.sweep().await.unwrap();
+        sweep(&table).await;
         let states = "SELECT count(*) FROM leasehold_names WHERE watch IS NOT NULL";
         assert_eq!(one(pool, states).await, 1, "only the living one holds");
         assert_eq!(one(pool, "SELECT count(*) FROM leasehold_sessions").await, 1);
@@ -419,7 +438,7 @@ async fn a_late_word_of_an_earlier_attempt_takes_nothing_away() {
         release(&table, claim.ticket.clone()).await;
         let fence = granted(&table, claim.clone()).await;
         assert!(table.0.tickets.holds(claim.ticket.id, fence) && fence > earlier);
-        let (client, lease) = (row::int(table.0.client), row::key(claim.ticket.id));
+        let (client, lease) = (columns::int(table.0.client), columns::key(claim.ticket.id));
         let lost = vec![client.into(), lease.into(), earlier.to_string().into()];
         table.0.run(&table.0.statements.lose, lost).await.unwrap();
         assert!(matches!(renewed(&table, &claim).await, Renewal::Held { .. }));
@@ -468,6 +487,13 @@ fn is_handed(table: &Table, claim: &Claim) -> bool {
         || !table.0.tickets.is_queued(claim.ticket.id)
 }
 
+/// Sweeps, even if a client has just done so by itself.
+async fn sweep(table: &Table) {
+    let turn = "UPDATE leasehold_meta SET value = 0 WHERE word = 'swept'";
+    table.0.pool.batch(turn).await.unwrap();
+    table.0.sweep().await.unwrap();
+}
+
 async fn seats(pool: &Pool) -> i64 {
     one(pool, "SELECT count(*) FROM leasehold_seats").await
 }
@@ -477,7 +503,7 @@ async fn weight(table: &Table, claim: &Claim, leaves: bool) -> (usize, usize) {
     let (name, id) = (&claim.ticket.name, claim.ticket.id);
     let errand = Errand::to(name).about(id);
     let [space, text] = table.0.key(name);
-    let values = vec![space, text.clone(), 0.into(), row::key(id).into()];
+    let values = vec![space, text.clone(), 0.into(), columns::key(id).into()];
     let reply = table.0.run(&table.0.statements.load, values).await.unwrap();
     let read = reply.rows[0].texts().iter().map(String::len).sum();
     let mut page = table.0.load(errand).await.unwrap();
@@ -610,7 +636,7 @@ async fn a_mass_of_dead_waiters_is_swept_and_passed_over() {
         let living = queued(&table, claim("n", "living")).await;
         set_end(&dead, false).await;
         if swept {
-            table.0.sweep().await.unwrap();
+            sweep(&table).await;
             assert_eq!(seats(&table.0.pool).await, 1, "the living one stays");
             assert_eq!(one(&table.0.pool, "SELECT count(*) FROM leasehold_sessions").await, 1);
         }
@@ -682,10 +708,87 @@ async fn whoever_waits_is_looked_for_together() {
         // A place that somebody else has taken away is asked for again.
         let sql = format!(
             "DELETE FROM leasehold_seats WHERE lease = '{}'",
-            row::key(waiters[1].ticket.id)
+            columns::key(waiters[1].ticket.id)
         );
         table.0.pool.batch(&sql).await.unwrap();
         assert!(matches!(renewed(&table, &waiters[1]).await, Renewal::Gone));
         assert!(matches!(renewed(&table, &waiters[2]).await, Renewal::Queued(_)));
     }
+}
+
+/// Whoever only looks has not changed the name, so the next change is seen.
+#[tokio::test]
+async fn a_look_that_changes_nothing_does_not_hide_the_next_change() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        let dead = self::table(&url).await;
+        let held = claim("n", "holder");
+        granted(&other, held.clone()).await;
+        queued(&dead, claim("n", "dead")).await;
+        let living = queued(&table, claim("n", "living")).await;
+        queued(&other, claim("n", "last")).await;
+        set_end(&dead, false).await;
+        table.0.look_around().await.unwrap();
+        release(&other, held.ticket).await;
+        table.0.look_around().await.unwrap();
+        assert!(is_handed(&table, &living), "the hand-over was not seen");
+    }
+}
+
+/// A row that cannot be read concerns those who want that name, and nobody else.
+#[tokio::test]
+async fn a_damaged_name_stands_in_nobodys_way() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        let (mut held, mut waiters) = (Vec::new(), Vec::new());
+        for text in ["a", "b", "c"] {
+            held.push(claim(text, "holder"));
+            granted(&other, held[held.len() - 1].clone()).await;
+            waiters.push(queued(&table, claim(text, "waiter")).await);
+        }
+        let damage = "UPDATE leasehold_names SET state = '{', version = version + 1 \
+             WHERE name = 'b'";
+        table.0.pool.batch(damage).await.unwrap();
+        for at in [0, 2] {
+            release(&other, held[at].ticket.clone()).await;
+        }
+        table.0.look_around().await.unwrap();
+        let handed = waiters.iter().map(|it| is_handed(&table, it)).collect::<Vec<_>>();
+        assert!(handed[0] && handed[2], "{handed:?}");
+        let refreshes = waiters.iter().map(|it| Refresh::new(it.ticket.clone(), HOUR)).collect();
+        let renewed = table.renew(refreshes).await;
+        assert!(matches!(renewed[0], Renewal::Held { .. }), "{renewed:?}");
+        assert!(matches!(renewed[2], Renewal::Held { .. }), "{renewed:?}");
+        set_end(&other, false).await;
+        sweep(&table).await;
+    }
+}
+
+/// However many portions they come in, one extension serves all who share a session.
+#[tokio::test]
+async fn leases_that_are_renewed_together_extend_their_session_once() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        let claims = [claim("a", "holder"), claim("b", "holder")];
+        for claim in &claims {
+            granted(&table, claim.clone()).await;
+        }
+        renewed(&table, &claims[0]).await;
+        let session = table.0.tickets.known(claims[1].ticket.id).unwrap().0;
+        let known = table.0.own_sessions.just_extended(session, HOUR, Duration::ZERO, now());
+        assert!(known.is_some(), "it was only just extended");
+        assert!(matches!(renewed(&table, &claims[1]).await, Renewal::Held { .. }));
+        let later = now().after(HOUR / 8);
+        let known = table.0.own_sessions.just_extended(session, HOUR, Duration::ZERO, later);
+        assert!(known.is_none(), "too long ago");
+        table.0.own_sessions.doubt();
+        let known = table.0.own_sessions.just_extended(session, HOUR, Duration::ZERO, now());
+        assert!(known.is_none(), "the server may be another one");
+    }
+}
+
+fn now() -> Moment {
+    Clock::System.now()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::names::TableNames;
-use crate::engines::database::drivers::Value;
+use crate::engines::database::drivers::{SqlStep, Value};
 
 /// One statement. Templates are written once: with `$1`, with casts as
 /// PostgreSQL has them, `{now}` and `{then}` for the clock and `{name}` for our
@@ -29,6 +29,11 @@ impl SqlText {
         }
         self.order.iter().map(|at| values.get(*at).cloned().unwrap_or(Value::Null)).collect()
     }
+}
+
+/// A statement as a part of a transaction.
+pub(super) fn step(text: &SqlText, values: Vec<Value>, must_change: bool) -> SqlStep {
+    SqlStep { sql: Arc::clone(&text.sql), values: text.values(values), must_change }
 }
 
 /// Replaces the words in braces.

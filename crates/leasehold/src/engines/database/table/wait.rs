@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use super::client::TableClient;
 use super::errand::Errand;
-use super::name_versions::{NAMES_MAX, NameVersion};
+use super::name_versions::NameVersion;
 use super::outlook::Outlook;
 use super::row::NameRow;
+use super::rows_sql::ROWS_MAX;
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
 use crate::engine::Target;
 use crate::engine::state::{Answer, SessionId, Verb, step};
 use crate::engines::database::drivers::ReplyRow;
 use crate::engines::kit::waiters::TicketStatus;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
 /// However soon a name may open, nobody looks more often.
@@ -76,31 +77,29 @@ impl TableClient {
     /// that has changed, however many wait for it; true if anything has changed.
     pub(super) async fn look_around(&self) -> Result<bool> {
         let mut changed = false;
-        for some in self.lines.names().chunks(NAMES_MAX) {
-            let marks = self.marks_of(some.iter()).await?;
+        for some in self.lines.names().chunks(ROWS_MAX) {
+            let versions = self.versions_of(some.iter()).await?;
             for name in some {
-                let version = marks.get(name).map(|mark| mark.version);
+                let version = versions.get(name).map(|it| it.version);
                 if self.lines.is_due(name, version, self.clock.now()) {
-                    changed = true;
-                    self.look_at_name(name).await?;
+                    changed |= self.look_at_name(name).await?;
                 }
             }
         }
         Ok(changed)
     }
 
-    /// The marks of at most [`NAMES_MAX`] names: one statement.
-    pub(super) async fn marks_of<'a>(
+    /// The versions of at most [`ROWS_MAX`] names: one statement.
+    pub(super) async fn versions_of<'a>(
         &self,
         names: impl Iterator<Item = &'a Name> + Send,
     ) -> Result<HashMap<Name, NameVersion>> {
         let mut names: Vec<_> = names.collect();
         names.sort_unstable();
         names.dedup();
-        let (size, text) = self.marks.of(names.len());
-        // The last one fills the places that are left.
-        let filled = (0..*size).filter_map(|at| names.get(at).or(names.last()));
-        let reply = self.run(text, filled.flat_map(|name| self.key(name)).collect()).await?;
+        let keys: Vec<_> = names.into_iter().map(|name| self.key(name).to_vec()).collect();
+        let (text, values) = self.versions.of(&keys);
+        let reply = self.run(text, values).await?;
         let read = |row: &ReplyRow| {
             let lease = row.maybe_text(3)?.map(Into::into);
             Ok((self.full_name(row, 0)?, NameVersion { version: row.int(2)?, lease }))
@@ -113,26 +112,42 @@ impl TableClient {
         Name::new(&Namespace::new(row.text(at)?)?, self.name_of(row, at + 1)?)
     }
 
-    /// Looks at a name for all of ours that wait for it.
-    async fn look_at_name(&self, name: &Name) -> Result<()> {
-        let Some(first) = self.lines.first(name) else { return Ok(()) };
-        let page = self.load(Errand::to(name).about(first.id)).await?;
-        self.hand_out(&page);
+    /// Looks at a name for all of ours that wait for it; false if that was in vain.
+    async fn look_at_name(&self, name: &Name) -> Result<bool> {
+        let Some(first) = self.lines.first(name) else { return Ok(false) };
+        match self.load(Errand::to(name).about(first.id)).await {
+            Ok(page) => self.take_in(&page, &first).map(|()| true),
+            // Whoever waits for it hears so when it claims again.
+            Err(error) if is_about_one_name(&error) => {
+                self.tickets.stir(first.id);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tells all of ours what became of a name; one for whom there is something to
+    /// do does it itself, because others wait for this task.
+    fn take_in(&self, page: &NameRow, first: &Ticket) -> Result<()> {
+        self.hand_out(page);
         // Whoever had a place before the first that is left has none any more.
-        for id in self.lines.before(name, page.first()?.unwrap_or(u64::MAX)) {
+        for id in self.lines.before(&page.name, page.first()?.unwrap_or(u64::MAX)) {
             self.tickets.stir(id);
         }
         let look_at = match page.state.find(first.id) {
-            Some((session, None)) => match outlook(&page, &first, session) {
+            Some((session, None)) => match outlook(page, first, session) {
                 Some(outlook) => {
                     self.tickets.revise_for(first.id, outlook);
                     outlook.look_at
                 }
-                None => return self.let_time_pass(name).await,
+                None => {
+                    self.tickets.stir(first.id);
+                    page.sent_at.after(TURN)
+                }
             },
             _ => page.sent_at.after(page.state.opens_at(first.mode).since(page.now)),
         };
-        self.lines.looked(name, page.version(), look_at);
+        self.lines.looked(&page.name, page.version(), look_at);
         Ok(())
     }
 
@@ -155,8 +170,17 @@ impl TableClient {
     }
 }
 
-/// What a waiter may expect; `None` if somebody can be served.
+/// Whether the others have nothing to do with it: the row cannot be read.
+pub(super) fn is_about_one_name(error: &Error) -> bool {
+    error.kind() == ErrorKind::Unexpected
+}
+
+/// What a waiter may expect; `None` if somebody can be served, or its session has
+/// ended.
 fn outlook(page: &NameRow, ticket: &Ticket, session: SessionId) -> Option<Outlook> {
+    if page.left(session).is_zero() {
+        return None;
+    }
     let mut next = page.state.clone();
     let verb = Verb::Renew { id: ticket.id, ttl: page.left(session) };
     let done = step(&mut next, verb, page.now, &mut 0);

@@ -58,9 +58,7 @@ impl RenewalLane {
         let done = Box::new(|reply| drop(back.send(read(reply))));
         let sent = self.0.send(RenewalPortion { request, weight, done }).await;
         let failed = sent.is_err();
-        async move {
-            if failed { Err(closed()) } else { answer.await.map_err(|_| closed().unknown()) }
-        }
+        async move { if failed { Err(closed()) } else { answer.await.map_err(|_| closed().unknown()) } }
     }
 }
 

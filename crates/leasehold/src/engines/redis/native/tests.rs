@@ -717,7 +717,8 @@ fn many_renewals_of_one_call_do_not_get_in_each_others_way() {
     pair.call(claims.map(|(text, id, mode)| claim(ticket(text, id, mode))).into());
     pair.millis += 10_000;
     let _: () = pair.redis.del(pair.shard.index()).unwrap();
-    let asked = [("a", 1, 30), ("b", 9, 30), ("c", 3, 30), ("d", 4, 30), ("e", 5, 40), ("a", 1, 25)];
+    let asked =
+        [("a", 1, 30), ("b", 9, 30), ("c", 3, 30), ("d", 4, 30), ("e", 5, 40), ("a", 1, 25)];
     let refreshes = asked
         .map(|(text, id, secs)| Refresh::new(ticket(text, id, sole), Duration::from_secs(secs)));
     let kept = pair.renew_plain(&refreshes);

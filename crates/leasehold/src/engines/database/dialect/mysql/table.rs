@@ -96,6 +96,10 @@ impl TableFamily for MysqlFamily {
         KEEPERS
     }
 
+    fn seats_by_place(&self) -> &'static str {
+        "{seats} w FORCE INDEX (PRIMARY) STRAIGHT_JOIN {sessions} s FORCE INDEX (PRIMARY)"
+    }
+
     fn raise_floor(&self) -> &'static str {
         "INSERT INTO {namespaces} (namespace, floor, version, cut) VALUES ($1, $2, 0, 0) \
          ON DUPLICATE KEY UPDATE floor = GREATEST(floor, VALUES(floor))"

@@ -116,6 +116,10 @@ impl TableFamily for PostgresFamily {
         KEEPERS
     }
 
+    fn seats_by_place(&self) -> &'static str {
+        "{seats} w JOIN {sessions} s"
+    }
+
     fn raise_floor(&self) -> &'static str {
         "INSERT INTO {namespaces} AS d (namespace, floor, version, cut) \
          VALUES ($1, $2::bigint, 0, 0) ON CONFLICT (namespace) \

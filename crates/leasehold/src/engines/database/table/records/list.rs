@@ -1,7 +1,7 @@
 //! Listing records.
 
 use super::super::client::TableClient;
-use super::super::row::int;
+use super::super::columns::int;
 use super::RecordRow;
 use crate::engine::records::PageInProgress;
 use crate::engine::{Page as Part, RecordListing, Scope};

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::super::client::TableClient;
-use super::super::row::{int, span};
+use super::super::columns::{int, span};
 use super::super::session::fresh_id;
-use super::super::swap::step;
+use super::super::text::step;
 use super::statements::drawn;
 use crate::claim::RawRecord;
 use crate::clock::Moment;
