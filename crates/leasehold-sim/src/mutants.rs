@@ -145,6 +145,22 @@ const SCRIPTS: &[Revived] = &[
         Stage::Redis,
         &[("if not is_among(seat[BOUND], verb[3]) then", "if true then")],
     ),
+    Revived::Script(
+        "a renewal among many asks nobody whose the name is",
+        Stage::Redis,
+        &[(
+            "(form == P or form == Q) and sub(name, 42, 57) == sub(asked, from, from + 15)",
+            "form == P or form == Q",
+        )],
+    ),
+    Revived::Script(
+        "a renewal among many gives less time than it says",
+        Stage::Redis,
+        &[(
+            "expires, terms = bytes('>I8', till), nil",
+            "expires, terms = bytes('>I8', now + 1), nil",
+        )],
+    ),
 ];
 
 /// Looks for a mutant, one schedule of each of its stages after the other. A
