@@ -17,7 +17,7 @@ use crate::engine::{RecordEvent, Scope};
 use crate::name::{Name, Namespace};
 
 /// How often others look whether a watcher still lives.
-pub(super) const ROLL_CALL: Duration = Duration::from_secs(60);
+pub(super) const WATCHER_LOOK: Duration = Duration::from_secs(60);
 /// How long changes are kept for those who are slow.
 pub(super) const KEEP: Duration = Duration::from_secs(60);
 /// How many changes are kept, however many there are.

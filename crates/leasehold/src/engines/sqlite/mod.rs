@@ -18,6 +18,7 @@ mod fault;
 mod host;
 mod lease;
 mod name_range;
+mod next_call;
 mod notify;
 mod open;
 mod operate;

@@ -2,10 +2,8 @@
 //! opened by itself, and now and then in case that a message was lost.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::params;
-use tokio::sync::Notify;
 
 use super::command::StoreCommand;
 use super::fault::{StoreFault, Trial};
@@ -22,54 +20,15 @@ use crate::name::Name;
 /// Up to so many waiters the look is taken on the thread that asks.
 const QUICK: usize = 16;
 
-/// When the next roll call is due.
-#[derive(Debug)]
-pub(super) struct NextCall {
-    /// In nanoseconds; that of [`Moment::NEVER`] while everyone has to ring.
-    at: AtomicU64,
-    sooner: Notify,
-}
-
-impl Default for NextCall {
-    fn default() -> Self {
-        Self { at: AtomicU64::new(Moment::NEVER.nanos()), sooner: Notify::new() }
-    }
-}
-
-impl NextCall {
-    /// Somebody waits for a name that may open then.
-    pub(super) fn note(&self, look_at: Moment) {
-        let at = self.at.load(Ordering::SeqCst);
-        if look_at.nanos() < at || at == Moment::NEVER.nanos() {
-            self.sooner.notify_one();
-        }
-    }
-
-    /// When that is: soon in any case, and when a name may open. Moments up to the
-    /// last call have been looked at already.
-    fn plan(&self, context: &WaitContext, called: Moment) -> Moment {
-        // Whoever comes while this is found out rings.
-        self.at.store(Moment::NEVER.nanos(), Ordering::SeqCst);
-        let looks = context.tickets.outlooks(|outlook| outlook.look_at);
-        let at = if looks.is_empty() {
-            Moment::NEVER
-        } else {
-            let poll = context.clock.now().after(context.poll);
-            looks.into_iter().filter(|at| *at > called).fold(poll, Moment::min)
-        };
-        self.at.store(at.nanos(), Ordering::SeqCst);
-        at
-    }
-}
-
 /// Looks for as long as the engine lives; rests while nobody waits.
 pub(super) async fn call(context: WaitContext) {
     let mut called = Moment::default();
     loop {
-        let at = context.next_call.plan(&context, called);
+        let poll = context.clock.now().after(context.poll);
+        let at = context.next_call.plan(&context.tickets, poll, called);
         tokio::select! {
             biased;
-            () = context.next_call.sooner.notified() => continue,
+            () = context.next_call.rung() => continue,
             () = context.clock.sleep_until(at) => {}
         }
         called = context.clock.now();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use rusqlite::params;
 
-use super::changes::{KEEP, ROLL_CALL};
+use super::changes::{KEEP, WATCHER_LOOK};
 use super::fault::{StoreFault, Trial};
 use super::schema::{at, int, known_offset, moment, note_clocks, number, read_name, set, span};
 use super::transaction::{BROOM, StoreTransaction};
@@ -96,8 +96,8 @@ impl StoreTransaction<'_> {
              SELECT ?3 WHERE EXISTS (SELECT 1 FROM watchers WHERE client <> ?4) UNION ALL \
              SELECT min(expires + iif(expires > ?1, 0, delay)) FROM sessions)";
         let mut next = self.db.prepare_cached(NEXT)?;
-        let roll_call = at(self.now.after(ROLL_CALL));
-        let row = [at(self.now), span(KEEP), roll_call, int(self.client)];
+        let watcher_look = at(self.now.after(WATCHER_LOOK));
+        let row = [at(self.now), span(KEEP), watcher_look, int(self.client)];
         let at: Option<i64> = next.query_row(row, |row| row.get(0))?;
         Ok(at.map(moment))
     }
