@@ -681,7 +681,7 @@ async fn whoever_joins_a_long_line_without_a_tail_stands_behind_its_last() {
     guest.close().await.unwrap();
     let mut late = entry(&etcd, &line, Mode::Exclusive).await;
     for first in alive {
-        let (before, gone) = (told(&etcd, &line, &mut late).await, first.key.clone());
+        let (before, gone) = (told(&etcd, &line, &mut late).await, Arc::clone(&first.key));
         assert!(before.is_some(), "it holds beside {gone}");
         leave(&etcd, first, Departure::Front { waited: true }).await;
     }
