@@ -4,7 +4,6 @@
 //! takes the step; loads more while the line [lacks](State::lacks_from) some and
 //! lets time pass again; then writes what has [changed](State::seat_changes).
 
-use super::queue::Queue;
 use super::seat::Seat;
 use super::whole::State;
 use super::words::SessionId;
@@ -30,6 +29,7 @@ pub(crate) struct SeatChanges {
 
 impl State {
     /// Whether anybody waits, here or in any row.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn has_waiters(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -64,7 +64,8 @@ impl State {
     }
 
     /// Lets everybody go who waits, whose rows are deleted together.
+    #[cfg(feature = "sqlite")]
     pub(crate) fn clear_queue(&mut self) {
-        self.queue = Queue::default();
+        self.queue = super::queue::Queue::default();
     }
 }

@@ -23,13 +23,13 @@ impl State {
     }
 
     /// The sessions of all seats.
+    #[cfg(any(feature = "sqlite", test))]
     pub(crate) fn sessions(&self) -> impl Iterator<Item = SessionId> {
         let held = self.holders.iter().map(|lease| lease.seat.session);
         held.chain(self.queue.iter().map(|seat| seat.session)).filter(|session| *session != 0)
     }
 
     /// The sessions whose leases keep others waiting.
-    #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql", test))]
     pub(crate) fn holding_sessions(&self) -> impl Iterator<Item = SessionId> {
         self.holders.iter().map(|lease| lease.seat.session).filter(|session| *session != 0)
     }

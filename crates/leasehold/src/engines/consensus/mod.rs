@@ -33,9 +33,11 @@ mod upkeep;
 mod view;
 mod waits;
 
+#[cfg(feature = "etcd")]
+pub(in crate::engines) use ensemble::{Departure, EntryAhead};
 pub(in crate::engines) use ensemble::{
-    Departure, Ensemble, Entered, EntryAhead, If, Joined, KeyChange, Look, Newcomer, QueueEntry,
-    QueueId, QueuePart, Scan, StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
+    Ensemble, Entered, If, Joined, KeyChange, Look, Newcomer, QueueEntry, QueueId, QueuePart, Scan,
+    StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 pub(in crate::engines) use metadata::Metadata;
 pub(in crate::engines) use session::Session;
