@@ -427,7 +427,7 @@ impl Twist for CutShort {
 #[tokio::test]
 async fn a_grant_is_believed_for_no_longer_than_was_told_before_it_came() {
     for waits in [false, true] {
-        let (bus, seen, canary) = (Arc::new(Bus::new()), Arc::default(), Arc::default());
+        let (bus, seen, canary) = (Arc::default(), Arc::default(), Arc::default());
         let cut = CutShort { bus, seen, canary };
         let (locks, _below, _clock) = twisted(cut.clone());
         let canary = locks.mutex("canary").ttl(30 * SECOND).lock().await.unwrap();

@@ -59,7 +59,7 @@ impl ConnectionEvents {
 
     /// Nothing more to come.
     pub(crate) fn ended() -> Self {
-        Self { present: None, last: None, events: Bus::new().subscribe() }
+        Self { present: None, last: None, events: Bus::default().subscribe() }
     }
 
     /// The present state at the first call, then each change; `None` once the
@@ -91,7 +91,7 @@ mod tests {
 
     #[tokio::test]
     async fn tells_the_present_state_first_and_keeps_leases_to_itself() {
-        let bus = Bus::new();
+        let bus = Bus::default();
         let mut events = ConnectionEvents::new(bus.subscribe(), ConnectionState::Suspended);
         let secret = LeaseId::random();
         for event in [

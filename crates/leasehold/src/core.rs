@@ -56,7 +56,7 @@ impl Core {
             observer: Observer::new(engine.profile().scheme),
             // It was opened, so it is there until it says otherwise.
             connection: Mutex::new(ConnectionState::Connected),
-            changes: Bus::new(),
+            changes: Bus::new(clock.clone()),
             engine,
             clock,
             home,
@@ -147,8 +147,13 @@ impl Core {
     /// The lease is lost. The engine may not know it yet, so it is told. A
     /// waiter that lost its place asks again.
     pub(crate) fn lose(self: &Arc<Self>, hold: &Arc<Hold>, loss: Loss) {
+        self.lose_as_told(hold, loss, Moment::NEVER);
+    }
+
+    /// The engine told then that it is lost.
+    pub(crate) fn lose_as_told(self: &Arc<Self>, hold: &Arc<Hold>, loss: Loss, told: Moment) {
         let untold = matches!(loss, Loss::Expired | Loss::MaxHold);
-        if !hold.lose(loss.clone()) {
+        if !hold.lose(loss.clone(), told) {
             return hold.nudge();
         }
         self.observer.lost(hold, &loss);

@@ -222,6 +222,7 @@ impl Hold {
             return false;
         }
         facts.hold(grant.fence, grant.predecessor, now);
+        facts.asked = grant.sent_at;
         self.facts.tell(&facts);
         true
     }
@@ -244,6 +245,7 @@ impl Hold {
             facts.deadline = facts.deadline.min(facts.ends);
         }
         facts.hold(fence, predecessor, now);
+        facts.asked = facts.confirmed;
         self.facts.tell(&facts);
         true
     }
@@ -283,15 +285,16 @@ impl Hold {
         news
     }
 
-    /// The lease is not ours any more: true for whoever finds out first.
-    pub(crate) fn lose(&self, loss: Loss) -> bool {
+    /// The lease is not ours any more, as was told then: true for whoever finds
+    /// out first. What was asked for since then is another lease.
+    pub(crate) fn lose(&self, loss: Loss, told: Moment) -> bool {
         let mut facts = self.facts.lock();
-        let held = facts.is_held();
-        if held {
+        let lost = facts.is_held() && facts.asked <= told;
+        if lost {
             facts.phase = HoldPhase::Lost(loss);
             self.facts.tell(&facts);
         }
-        held
+        lost
     }
 
     /// It is given back; says how it stood.

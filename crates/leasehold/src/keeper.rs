@@ -188,20 +188,21 @@ fn drift(core: &Core, hold: &Hold, confirmed: Duration) -> Duration {
 
 /// Takes in what the engine tells without being asked.
 pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
-    while let Some(event) = next_event(&core, &mut events).await {
+    while let Some((told, event)) = next_event(&core, &mut events).await {
         if let Some(state) = ConnectionState::of(&event) {
             core.note(state, &event);
         }
         match event {
-            Event::TicketLost(id, loss) => ticket_lost(&core, id, loss),
+            Event::TicketLost(id, loss) => ticket_lost(&core, id, loss, told),
             Event::RevocationAsked(id) => {
                 core.schedule.find(id).iter().for_each(|hold| hold.want());
             }
-            Event::Kept(id, place) => kept(&core, id, place),
+            Event::Kept(id, place) => kept(&core, id, place, told),
             Event::Suspended => for_all(&core, |hold| core.jeopardize(hold)).await,
             Event::Disconnected => {
-                core.losses.note_all(core.clock.now());
-                for_all(&core, |hold| core.lose(hold, Loss::Disconnected)).await;
+                core.losses.note_all(told);
+                let lose = |hold: &_| core.lose_as_told(hold, Loss::Disconnected, told);
+                for_all(&core, lose).await;
             }
             // Much may have happened in the gap: ask at once.
             Event::Reconnected => for_all(&core, |hold| core.schedule.keep_now(hold)).await,
@@ -212,11 +213,11 @@ pub(crate) async fn listen(core: Arc<Core>, mut events: Events) {
 }
 
 /// Forgets, while there is no news, losses that nobody can have missed.
-async fn next_event(core: &Core, events: &mut Events) -> Option<Event> {
+async fn next_event(core: &Core, events: &mut Events) -> Option<(Moment, Event)> {
     loop {
         tokio::select! {
             biased;
-            event = events.next() => return event,
+            event = events.next_told() => return event,
             () = core.clock.sleep_until(core.losses.next_forgotten()) => {
                 core.losses.forget_some(core.clock.now());
             }
@@ -225,21 +226,21 @@ async fn next_event(core: &Core, events: &mut Events) -> Option<Event> {
     }
 }
 
-fn ticket_lost(core: &Arc<Core>, id: LeaseId, loss: Loss) {
+fn ticket_lost(core: &Arc<Core>, id: LeaseId, loss: Loss, told: Moment) {
     let mut found = core.schedule.find(id);
     if found.as_ref().is_none_or(|hold| !hold.is_held()) {
         // Its grant may still be on its way, or arrive in this very moment.
-        core.losses.note(id, core.clock.now());
+        core.losses.note(id, told);
         found = core.schedule.find(id);
     }
     if let Some(hold) = found {
-        core.lose(&hold, loss);
+        core.lose_as_told(&hold, loss, told);
     }
 }
 
-fn kept(core: &Core, id: LeaseId, place: Place) {
+fn kept(core: &Core, id: LeaseId, place: Place, told: Moment) {
     // Its grant may still be on its way.
-    core.losses.note_cut(id, place, core.clock.now());
+    core.losses.note_cut(id, place, told);
     let Some(hold) = core.schedule.find(id) else { return };
     core.shorten(&hold, place);
     if hold.is_held() {

@@ -1,10 +1,11 @@
 //! The upward channel: what an engine tells without being asked.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::mpsc;
 
 use crate::claim::{LeaseId, Place};
+use crate::clock::{Clock, Moment};
 
 /// Something that happened at the engine.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ pub enum Loss {
 
 /// A subscriber's end of an engine's events.
 #[derive(Debug)]
-pub struct Events(mpsc::UnboundedReceiver<Event>);
+pub struct Events(mpsc::UnboundedReceiver<(Moment, Event)>);
 
 impl Events {
     /// The next event; `None` once the engine is closed.
@@ -59,6 +60,12 @@ impl Events {
     ///
     /// A dropped call loses nothing: the next one returns it.
     pub async fn next(&mut self) -> Option<Event> {
+        self.next_told().await.map(|(_, event)| event)
+    }
+
+    /// The next event, and when it was told: whoever listens may come to it late,
+    /// and what was asked for since then is none of its business.
+    pub(crate) async fn next_told(&mut self) -> Option<(Moment, Event)> {
         self.0.recv().await
     }
 }
@@ -67,14 +74,18 @@ impl Events {
 ///
 /// Unbounded, because dropping the news of a lost lease is not an option;
 /// events are rare and listeners live on home.
+/// The default is on the host's clock.
 #[derive(Debug, Default)]
-pub struct Bus(Mutex<Vec<mpsc::UnboundedSender<Event>>>);
+pub struct Bus {
+    clock: Clock,
+    listeners: Mutex<Vec<mpsc::UnboundedSender<(Moment, Event)>>>,
+}
 
 impl Bus {
-    /// A bus without listeners.
+    /// A bus without listeners, on the clock of its engine.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, listeners: Mutex::default() }
     }
 
     /// A new listener.
@@ -86,7 +97,8 @@ impl Bus {
 
     /// Tells every listener; those that have gone are forgotten.
     pub fn publish(&self, event: &Event) {
-        self.listeners().retain(|listener| listener.send(event.clone()).is_ok());
+        let told = self.clock.now();
+        self.listeners().retain(|listener| listener.send((told, event.clone())).is_ok());
     }
 
     /// Ends every subscription.
@@ -94,7 +106,7 @@ impl Bus {
         self.listeners().clear();
     }
 
-    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<mpsc::UnboundedSender<Event>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn listeners(&self) -> MutexGuard<'_, Vec<mpsc::UnboundedSender<(Moment, Event)>>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -105,7 +105,7 @@ impl Memory {
             fence: wall_micros(),
         };
         let state = Arc::new_cyclic(|me| Mutex::new(state(me)));
-        Self { state, clock, bus: Bus::new(), profile }
+        Self { state, bus: Bus::new(clock.clone()), clock, profile }
     }
 
     /// One step of one name; tells the waiters it concerns.

@@ -19,6 +19,8 @@ pub(super) struct Facts {
     pub(super) floor: u64,
     pub(super) predecessor: Predecessor,
     pub(super) since: Moment,
+    /// When the request left that it was granted to.
+    pub(super) asked: Moment,
     /// The send time of the last request that was confirmed.
     pub(super) confirmed: Moment,
     /// From here on it may be someone else's.
@@ -70,6 +72,7 @@ impl Facts {
             floor: 0,
             predecessor: Predecessor::Unknown,
             since: Moment::NEVER,
+            asked: Moment::default(),
             confirmed: Moment::default(),
             deadline: Moment::NEVER,
             due: Moment::NEVER,

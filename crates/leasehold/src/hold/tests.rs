@@ -88,6 +88,28 @@ fn a_fixed_lease_that_is_handed_over_runs_for_its_ttl_however_long_its_place_was
     assert_eq!(hold.remaining(), 30 * SECOND);
 }
 
+/// The keeper may come to it when the same ticket has been asked for again.
+#[test]
+fn a_loss_ends_what_was_asked_for_before_it_was_told_and_nothing_later() {
+    let (hold, clock) = asked(Mode::Exclusive);
+    let told = clock.now();
+    clock.advance(SECOND);
+    assert!(hold.granted(&Grant::new(7, 30 * SECOND, clock.now()), NO));
+    assert!(!hold.lose(Loss::Disconnected, told) && hold.is_held());
+    hold.renewed(clock.now().after(SECOND), 30 * SECOND, NO);
+    assert!(hold.lose(Loss::Disconnected, clock.now()), "a renewal does not hide it");
+
+    let (hold, clock) = asked(Mode::Exclusive);
+    let before = clock.now();
+    clock.advance(SECOND);
+    hold.placed(Place::new(30 * SECOND, clock.now()), NO);
+    let told = clock.now();
+    clock.advance(SECOND);
+    assert!(hold.handed_over(8, Predecessor::Released));
+    assert!(!hold.lose(Loss::Gone, before), "it was of an earlier place");
+    assert!(hold.lose(Loss::Gone, told), "of this one");
+}
+
 #[test]
 fn a_hand_over_without_a_place_is_not_believed() {
     let (hold, _clock) = asked(Mode::Exclusive);

@@ -27,6 +27,7 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Reluctant {
     memory: Memory,
+    /// Its clock stands still: what is told was told at the beginning.
     bus: Bus,
     /// One for each renewal request that may be answered.
     answers: Arc<Semaphore>,
@@ -62,7 +63,7 @@ impl Crowd {
         let clock = TestClock::new();
         let engine = Arc::new(Reluctant {
             memory: Memory::new(clock.clone().into()),
-            bus: Bus::new(),
+            bus: Bus::new(TestClock::new().into()),
             answers: Arc::new(Semaphore::new(0)),
             releases: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             seen: Arc::default(),
@@ -182,6 +183,20 @@ async fn every_loss_of_a_burst_reaches_its_guard_and_no_other() {
         guard.revocation().await;
         guard.check().unwrap();
     }
+}
+
+/// The keeper comes to them a second after they were told.
+#[tokio::test]
+async fn news_of_an_ended_session_ends_nothing_that_was_asked_for_since() {
+    let crowd = Crowd::new();
+    let before = crowd.take(1, 30 * SECOND).await;
+    crowd.clock.advance(SECOND);
+    let since = crowd.take(2, 40 * SECOND).await;
+    let second = crowd.engine.seen.lock().unwrap().claimed[1].id;
+    crowd.engine.bus.publish(&Event::TicketLost(second, Loss::Gone));
+    crowd.engine.bus.publish(&Event::Disconnected);
+    assert!(matches!(before[0].lost().await, Standing::Lost(Loss::Disconnected)));
+    assert!(since.iter().all(|guard| guard.standing() == Standing::Held));
 }
 
 /// Whoever has no time to wait is told what it leaves behind.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::clock::Clock;
 use crate::engine::{Bus, Event};
 
 /// How many of the connections for commands are down.
@@ -11,8 +12,8 @@ pub(in crate::engines) struct Health {
 }
 
 impl Health {
-    pub(in crate::engines) fn new() -> Arc<Self> {
-        Arc::new(Self { bus: Bus::new(), down: Mutex::new(0) })
+    pub(in crate::engines) fn new(clock: Clock) -> Arc<Self> {
+        Arc::new(Self { bus: Bus::new(clock), down: Mutex::new(0) })
     }
 
     pub(in crate::engines) const fn bus(&self) -> &Bus {

@@ -33,7 +33,8 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn new(slots: Vec<Arc<NodeSlot>>, clock: Clock, patience: Option<Duration>) -> Self {
-        Self { slots, clock, bus: Bus::new(), patience, suspended: AtomicBool::new(false) }
+        let bus = Bus::new(clock.clone());
+        Self { slots, clock, bus, patience, suspended: AtomicBool::new(false) }
     }
 
     pub(super) fn size(&self) -> usize {

@@ -93,7 +93,7 @@ struct Sqlite {
 
 impl Sqlite {
     async fn open(options: SqliteOptions, clock: Clock) -> Result<Self> {
-        let inbox = Inbox::default();
+        let inbox = Inbox::new(clock.clone());
         let executor = Executor::default();
         let (handle, messages) = ExecutorHandle::new(executor.clone());
         let (path, poll) = (options.path.clone(), options.poll);

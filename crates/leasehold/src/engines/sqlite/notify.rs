@@ -87,6 +87,10 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { bus: Arc::new(Bus::new(clock)), ..Self::default() }
+    }
+
     pub(super) fn take(&self, message: Message) {
         match message {
             Message::Handed { lease, fence, predecessor } => {

@@ -62,10 +62,10 @@ pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
 async fn ensemble(settings: ZkSettings, clock: Clock) -> Result<ZooKeeper> {
     let terms = Arc::new(SessionTerms {
         tls: settings.tls.as_ref().map(tls::config).transpose()?,
+        state_publisher: StatePublisher::new(clock.clone()),
         clock,
         home: Handle::current(),
         newest: Arc::default(),
-        state_publisher: StatePublisher::default(),
         wall: LeaderClock::default(),
         settings,
     });

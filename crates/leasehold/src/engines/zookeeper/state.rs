@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use crate::clock::Clock;
 use crate::engine::{Bus, Event};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct StatePublisher {
     bus: Bus,
     states: Mutex<SessionStates>,
@@ -28,6 +29,10 @@ enum ClientState {
 }
 
 impl StatePublisher {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { bus: Bus::new(clock), states: Mutex::default() }
+    }
+
     pub(super) const fn bus(&self) -> &Bus {
         &self.bus
     }
@@ -85,7 +90,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_session_to_end_takes_all_with_it() {
-        let publisher = StatePublisher::default();
+        let publisher = StatePublisher::new(Clock::System);
         let mut events = publisher.bus().subscribe();
         let steps: [fn(&StatePublisher); 8] = [
             |publisher| publisher.set(1, true),

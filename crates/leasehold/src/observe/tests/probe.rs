@@ -28,7 +28,7 @@ impl Probe {
     pub(super) fn new(scheme: &'static str, clock: TestClock) -> Self {
         let memory = Memory::new(clock.into());
         let profile = Profile { scheme, ..memory.profile().clone() };
-        Self { memory, profile, bus: Bus::new(), fails: false.into(), seen: Mutex::default() }
+        Self { memory, profile, bus: Bus::default(), fails: false.into(), seen: Mutex::default() }
     }
 
     /// Whether renewals go unanswered from now on.

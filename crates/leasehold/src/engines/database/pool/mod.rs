@@ -36,8 +36,8 @@ impl Pool {
     /// Connects: the first connection stands when this returns.
     pub(super) async fn open(settings: &DatabaseSettings, clock: Clock) -> Result<Self> {
         let endpoint = settings.endpoint();
+        let health = Health::new(clock.clone());
         let dialer = Arc::new(PoolDialer::new(settings.clone(), clock));
-        let health = Health::new();
         let slots = PoolSlots::open(&dialer, &health).await;
         let slots = slots.map_err(|error| error.with("endpoint", &endpoint))?;
         health.bus().publish(&Event::Connected);

@@ -76,7 +76,7 @@ impl EtcdLink {
             dialing: tokio::sync::Mutex::default(),
             tokens: TokenSource::new(settings.login.clone()),
             turns: RequestTurns::default(),
-            state_publisher: LinkState::new(),
+            state_publisher: LinkState::new(clock.clone()),
             clock,
             timeout: settings.timeout,
         })

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::clock::Clock;
 use crate::engine::{Bus, Event};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub(in crate::engines::etcd) struct LinkState {
 }
 
 impl LinkState {
-    pub(super) fn new() -> Self {
-        Self { bus: Bus::new(), state: Mutex::new(StoreState::Fine) }
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { bus: Bus::new(clock), state: Mutex::new(StoreState::Fine) }
     }
 
     pub(in crate::engines::etcd) const fn bus(&self) -> &Bus {

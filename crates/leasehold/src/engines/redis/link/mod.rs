@@ -51,7 +51,7 @@ impl RedisLink {
     pub(in crate::engines) async fn open(settings: &RedisSettings, clock: Clock) -> Result<Self> {
         let endpoint = settings.endpoint();
         let (sender, pushes) = unbounded_channel();
-        let health = Health::new();
+        let health = Health::new(clock.clone());
         // Connecting takes a lot of room, and only once.
         let routes = Box::pin(Routes::open(settings, clock, &health, sender)).await;
         let routes = routes.map_err(|error| error.with("endpoint", &endpoint))?;
