@@ -8,7 +8,7 @@ use super::command::StoreCommand;
 use super::fault::{StoreFault, Trial};
 use super::notify::{EvictedBy, StoreOutlook, Tickets};
 use super::schema::int;
-use super::transaction::StoreTransaction;
+use super::transaction::{LoadedName, StoreTransaction};
 use crate::claim::{Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Ticket};
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::engines::kit::waiters::KnownTicket;
@@ -243,12 +243,31 @@ impl StoreCommand for Release {
         let id = self.ticket.id;
         let store = self.ending.store.take();
         store.as_ref().map_or(Ok(()), |store| store.check_as_ending(&self.ticket))?;
-        let mut loaded = transaction.load(&self.ticket.name, Some(id))?;
-        if let Some(store) = store.filter(|_| loaded.state.holds(id, transaction.now)) {
-            // It expects nothing, so there is no conflict to speak of.
-            transaction.store(&store).map(drop)?;
-            loaded = transaction.load(&self.ticket.name, Some(id))?;
+        let loaded = transaction.load(&self.ticket.name, Some(id))?;
+        let Some(store) = store.filter(|_| loaded.state.holds(id, transaction.now)) else {
+            return self.end(transaction, loaded);
+        };
+        // It expects nothing, so there is no conflict to speak of.
+        transaction.store(&store).map(drop)?;
+        let loaded = transaction.load(&self.ticket.name, Some(id));
+        // The record is there, whatever becomes of the lease.
+        loaded.and_then(|loaded| self.end(transaction, loaded)).map_err(StoreFault::unknown)
+    }
+
+    fn settle(&mut self, answer: Result<&Released, &Error>, tickets: &Tickets) {
+        if answer.is_ok() {
+            tickets.remove(self.ticket.id);
         }
+    }
+}
+
+impl Release {
+    fn end(
+        &self,
+        transaction: &mut StoreTransaction<'_>,
+        mut loaded: LoadedName,
+    ) -> Trial<Released> {
+        let id = self.ticket.id;
         let seat = loaded.state.find(id);
         let ending = self.ending.clone();
         let answer = transaction.step(&mut loaded, Verb::Release { id, ending })?;
@@ -260,11 +279,5 @@ impl StoreCommand for Release {
             Answer::Released => Released::Released,
             _ => Released::AlreadyLost,
         })
-    }
-
-    fn settle(&mut self, answer: Result<&Released, &Error>, tickets: &Tickets) {
-        if answer.is_ok() {
-            tickets.remove(self.ticket.id);
-        }
     }
 }
