@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::command::StoreCommand;
 use super::fault::{StoreFault, Trial};
 use super::notify::{EvictedBy, StoreOutlook, Tickets};
-use super::schema::int;
+use super::schema::{int, lease_id};
 use super::transaction::{LoadedName, StoreTransaction};
 use crate::claim::{Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Ticket};
 use crate::engine::state::{Answer, SessionId, Verb};
@@ -204,8 +204,7 @@ fn losses(
         cut.execute([int(session)])?;
     }
     let parse = |(lease, why): (String, String)| {
-        let bits = u128::from_str_radix(&lease, 16).ok()?;
-        Some((LeaseId::from_bits(bits), serde_json::from_str(&why).ok()?))
+        Some((lease_id(&lease)?, serde_json::from_str(&why).ok()?))
     };
     Ok(rows.into_iter().filter_map(parse).collect())
 }
