@@ -1,5 +1,6 @@
 //! The engine on real files, with more than one client in this process.
 
+mod calls;
 mod core;
 mod damage;
 mod death;
