@@ -71,7 +71,7 @@ async fn look_for_due(context: &WaitContext, since: Moment, now: Moment) {
 async fn look_at(context: &WaitContext, firsts: Firsts) {
     let firsts: Vec<_> = firsts.into_iter().map(|(name, (_, lease))| (name, lease)).collect();
     for portion in firsts.chunks(PORTION) {
-        let look = Look { firsts: portion.to_vec(), found: Vec::new() };
+        let look = PeekNames { firsts: portion.to_vec(), found: Vec::new() };
         // The next call will do, if the store cannot be read.
         let Ok(found) = context.handle.ask(look).await else { return };
         found.iter().for_each(|outlook| context.death_watch.watch(&outlook.blockers));
@@ -168,12 +168,12 @@ impl StoreCommand for DueCall {
 /// Whose turn may have come. All that is read of a name is read in one go, so its
 /// newest fence is no older than its line.
 #[derive(Debug)]
-struct Look {
+struct PeekNames {
     firsts: Vec<(Name, LeaseId)>,
     found: Vec<(LeaseId, Peeked)>,
 }
 
-impl StoreCommand for Look {
+impl StoreCommand for PeekNames {
     type Answer = Vec<StoreOutlook>;
     const READS: bool = true;
 
