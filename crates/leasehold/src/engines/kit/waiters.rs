@@ -226,18 +226,15 @@ impl<O: QueueOutlook> Tickets<O> {
         ids.map(|id| map.get(&id).and_then(TicketEntry::known)).collect()
     }
 
-    /// Those that wait, and the sessions that keep their places.
-    pub(in crate::engines) fn places(&self) -> Vec<(LeaseId, SessionId)> {
+    /// Something of each of those that wait, of the session that keeps its place,
+    /// and of what it knows.
+    pub(in crate::engines) fn waiting<T>(
+        &self,
+        of: impl Fn(LeaseId, SessionId, &O) -> Option<T>,
+    ) -> Vec<T> {
         let map = self.map();
-        let queued = map.iter().filter(|(_, it)| matches!(it.phase, TicketPhase::Queued(_)));
-        queued.map(|(id, entry)| (*id, entry.session)).collect()
-    }
-
-    /// Something of what each of those that wait knows.
-    pub(in crate::engines) fn outlooks<T>(&self, of: impl Fn(&O) -> T) -> Vec<T> {
-        let map = self.map();
-        let queued = map.values().filter_map(|entry| match &entry.phase {
-            TicketPhase::Queued(outlook) => Some(of(outlook)),
+        let queued = map.iter().filter_map(|(id, entry)| match &entry.phase {
+            TicketPhase::Queued(outlook) => of(*id, entry.session, outlook),
             _ => None,
         });
         queued.collect()

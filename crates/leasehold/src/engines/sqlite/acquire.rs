@@ -158,5 +158,5 @@ pub(super) fn outlook(
         }
     }
     let floor = transaction.newest(loaded.name.namespace())?;
-    Ok(StoreOutlook { look_at, blockers, floor })
+    Ok(StoreOutlook { look_at, blockers, floor, name: Some(loaded.name.clone()) })
 }

@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind};
 /// What stops a verb.
 #[derive(Debug)]
 pub(super) enum StoreFault {
-    /// This verb alone is refused; what it let expire stays expired.
+    /// This verb alone is refused, and the transaction goes on: a name that it has
+    /// saved stays so, one that it has not is as if it had not been asked.
     Refused(Error),
     /// The store failed: the whole transaction is undone.
     Store(rusqlite::Error),
@@ -17,6 +18,17 @@ pub(super) enum StoreFault {
 
 /// A result inside a transaction.
 pub(super) type Trial<T> = Result<T, StoreFault>;
+
+impl StoreFault {
+    /// The same, of a verb that has done a part of its work. A store that failed has
+    /// undone that.
+    pub(super) fn unknown(self) -> Self {
+        match self {
+            Self::Refused(error) => Self::Refused(error.unknown()),
+            failed @ Self::Store(_) => failed,
+        }
+    }
+}
 
 impl From<rusqlite::Error> for StoreFault {
     fn from(error: rusqlite::Error) -> Self {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::command::StoreCommand;
 use super::fault::{StoreFault, Trial};
 use super::notify::{EvictedBy, StoreOutlook, Tickets};
-use super::schema::int;
-use super::transaction::StoreTransaction;
+use super::schema::{int, lease_id};
+use super::transaction::{LoadedName, StoreTransaction};
 use crate::claim::{Ending, LeaseId, Mode, Place, Refresh, Released, Renewal, Ticket};
 use crate::engine::state::{Answer, SessionId, Verb};
 use crate::engines::kit::waiters::KnownTicket;
@@ -204,8 +204,7 @@ fn losses(
         cut.execute([int(session)])?;
     }
     let parse = |(lease, why): (String, String)| {
-        let bits = u128::from_str_radix(&lease, 16).ok()?;
-        Some((LeaseId::from_bits(bits), serde_json::from_str(&why).ok()?))
+        Some((lease_id(&lease)?, serde_json::from_str(&why).ok()?))
     };
     Ok(rows.into_iter().filter_map(parse).collect())
 }
@@ -243,12 +242,31 @@ impl StoreCommand for Release {
         let id = self.ticket.id;
         let store = self.ending.store.take();
         store.as_ref().map_or(Ok(()), |store| store.check_as_ending(&self.ticket))?;
-        let mut loaded = transaction.load(&self.ticket.name, Some(id))?;
-        if let Some(store) = store.filter(|_| loaded.state.holds(id, transaction.now)) {
-            // It expects nothing, so there is no conflict to speak of.
-            transaction.store(&store).map(drop)?;
-            loaded = transaction.load(&self.ticket.name, Some(id))?;
+        let loaded = transaction.load(&self.ticket.name, Some(id))?;
+        let Some(store) = store.filter(|_| loaded.state.holds(id, transaction.now)) else {
+            return self.end(transaction, loaded);
+        };
+        // It expects nothing, so there is no conflict to speak of.
+        transaction.store(&store).map(drop)?;
+        let loaded = transaction.load(&self.ticket.name, Some(id));
+        // The record is there, whatever becomes of the lease.
+        loaded.and_then(|loaded| self.end(transaction, loaded)).map_err(StoreFault::unknown)
+    }
+
+    fn settle(&mut self, answer: Result<&Released, &Error>, tickets: &Tickets) {
+        if answer.is_ok() {
+            tickets.remove(self.ticket.id);
         }
+    }
+}
+
+impl Release {
+    fn end(
+        &self,
+        transaction: &mut StoreTransaction<'_>,
+        mut loaded: LoadedName,
+    ) -> Trial<Released> {
+        let id = self.ticket.id;
         let seat = loaded.state.find(id);
         let ending = self.ending.clone();
         let answer = transaction.step(&mut loaded, Verb::Release { id, ending })?;
@@ -260,11 +278,5 @@ impl StoreCommand for Release {
             Answer::Released => Released::Released,
             _ => Released::AlreadyLost,
         })
-    }
-
-    fn settle(&mut self, answer: Result<&Released, &Error>, tickets: &Tickets) {
-        if answer.is_ok() {
-            tickets.remove(self.ticket.id);
-        }
     }
 }

@@ -30,12 +30,12 @@ impl NextCall {
         }
     }
 
-    /// When that is: by `poll` in any case, and when a name may open. Moments up to the
-    /// last call have been looked at already.
+    /// When that is: by `poll` in any case, and when a name may open; never while
+    /// nobody waits. Moments up to the last call have been looked at already.
     pub(super) fn plan(&self, tickets: &Tickets, poll: Moment, called: Moment) -> Moment {
         // Whoever comes while this is found out rings.
         self.at.store(Moment::NEVER.nanos(), Ordering::SeqCst);
-        let looks = tickets.outlooks(|outlook| outlook.look_at);
+        let looks = tickets.waiting(|_, _, outlook| Some(outlook.look_at));
         let at = if looks.is_empty() {
             Moment::NEVER
         } else {

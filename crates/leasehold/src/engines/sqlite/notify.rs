@@ -21,6 +21,7 @@ use crate::engine::{Bus, Event, Loss};
 use crate::engines::kit::record_watch::RecordWatchers;
 use crate::engines::kit::waiters::{self, QueueOutlook};
 use crate::home::Handle;
+use crate::name::Name;
 
 /// How many connections to other clients are kept for the next message.
 const KEPT: usize = 64;
@@ -63,6 +64,8 @@ pub(super) struct StoreOutlook {
     pub(super) blockers: Vec<ClientId>,
     /// The newest fence then.
     pub(super) floor: u64,
+    /// What it waits for; not known of a place that a renewal has found.
+    pub(super) name: Option<Name>,
 }
 
 impl QueueOutlook for StoreOutlook {

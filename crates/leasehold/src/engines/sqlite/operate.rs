@@ -8,7 +8,7 @@ use super::command::StoreCommand;
 use super::fault::Trial;
 use super::name_range::NameRange;
 use super::notify::{EvictedBy, Message};
-use super::schema::int;
+use super::schema::{int, lease_key};
 use super::transaction::StoreTransaction;
 use crate::claim::LeaseId;
 use crate::engine::state::{Answer, FollowUp, SessionId, Verb};
@@ -105,7 +105,7 @@ impl Evict {
     ) -> Trial<()> {
         const PUT: &str = "INSERT OR REPLACE INTO losses (session, lease, why) VALUES (?1, ?2, ?3)";
         let why = serde_json::to_string(&self.why()).unwrap_or_default();
-        let row = params![int(session), format!("{:032x}", lease.to_bits()), why];
+        let row = params![int(session), lease_key(lease), why];
         transaction.db.prepare_cached(PUT)?.execute(row)?;
         Ok(())
     }

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::command::StoreCommand;
 use super::fault::Trial;
 use super::name_range::NameRange;
-use super::schema::{at, int, moment, read_name};
+use super::schema::{at, int, lease_key, moment, read_name};
 use super::transaction::{BROOM, StoreTransaction};
 use crate::claim::{LeaseId, RawRecord, Store, Ticket};
 use crate::clock::Moment;
@@ -135,7 +135,7 @@ impl StoreTransaction<'_> {
             name.as_str(),
             int(version),
             stay.expires.map(at),
-            stay.bound.map(|(lease, _)| key(lease)),
+            stay.bound.map(|(lease, _)| lease_key(lease)),
             stay.bound.map(|(_, session)| int(session)),
             value
         ])?;
@@ -173,7 +173,7 @@ impl StoreTransaction<'_> {
     pub(super) fn unbind(&mut self, lease: LeaseId) -> Trial<()> {
         const FIND: &str = "SELECT namespace, name FROM records WHERE bound = ?1";
         let mut find = self.db.prepare_cached(FIND)?;
-        let rows = find.query_map([key(lease)], read_name)?.collect::<Result<Vec<_>, _>>()?;
+        let rows = find.query_map([lease_key(lease)], read_name)?.collect::<Result<Vec<_>, _>>()?;
         for name in rows.into_iter().flatten() {
             self.remove_record(&name)?;
         }
@@ -199,11 +199,6 @@ impl StoreTransaction<'_> {
         }
         Ok(ended)
     }
-}
-
-/// A lease id as its column has it.
-fn key(lease: LeaseId) -> String {
-    format!("{:032x}", lease.to_bits())
 }
 
 #[derive(Debug)]

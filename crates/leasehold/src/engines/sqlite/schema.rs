@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::claim::LeaseId;
 use crate::clock::{Moment, wall_micros};
 use crate::error::Error;
 use crate::name::{Name, Namespace};
@@ -140,6 +141,16 @@ pub(super) fn span(span: Duration) -> i64 {
 /// A moment that SQLite stored.
 pub(super) fn moment(value: i64) -> Moment {
     Moment::from_nanos(value.unsigned_abs())
+}
+
+/// A lease id as SQLite stores it.
+pub(super) fn lease_key(lease: LeaseId) -> String {
+    format!("{:032x}", lease.to_bits())
+}
+
+/// A lease id that SQLite stored; `None` if the row is damaged.
+pub(super) fn lease_id(key: &str) -> Option<LeaseId> {
+    u128::from_str_radix(key, 16).ok().map(LeaseId::from_bits)
 }
 
 /// A name from two columns; the inner error is that of a damaged row.

@@ -4,7 +4,7 @@
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::fault::{StoreFault, Trial};
-use super::schema::{at, int, read_name};
+use super::schema::{at, int, lease_key, read_name};
 use super::transaction::{BROOM, LoadedName, StoreTransaction};
 use crate::claim::LeaseId;
 use crate::engine::state::SeatRow;
@@ -69,19 +69,22 @@ impl StoreTransaction<'_> {
         const OWN: &str = "SELECT place, seat FROM seats \
              WHERE namespace = ?1 AND name = ?2 AND lease = ?3";
         let mut own = self.db.prepare_cached(OWN)?;
-        let row = params![name.namespace().as_str(), name.as_str(), key(lease)];
+        let row = params![name.namespace().as_str(), name.as_str(), lease_key(lease)];
         Ok(own.query_row(row, read_seat).optional()?)
     }
 
     /// Writes down who has come and who has gone.
     pub(super) fn save_line(&self, loaded: &LoadedName) -> Trial<()> {
-        const CUT: &str = "DELETE FROM seats WHERE namespace = ?1 AND name = ?2 AND place = ?3";
         let changes = loaded.state.seat_changes().map_err(|cause| unwritten().caused_by(cause))?;
-        let (space, text) = (loaded.name.namespace().as_str(), loaded.name.as_str());
-        for place in changes.gone {
-            self.db.prepare_cached(CUT)?.execute(params![space, text, int(place)])?;
-        }
+        changes.gone.iter().try_for_each(|place| self.unseat(&loaded.name, *place))?;
         changes.new.iter().try_for_each(|row| self.seat(&loaded.name, row))
+    }
+
+    fn unseat(&self, name: &Name, place: u64) -> Trial<()> {
+        const CUT: &str = "DELETE FROM seats WHERE namespace = ?1 AND name = ?2 AND place = ?3";
+        let row = params![name.namespace().as_str(), name.as_str(), int(place)];
+        self.db.prepare_cached(CUT)?.execute(row)?;
+        Ok(())
     }
 
     fn seat(&self, name: &Name, row: &SeatRow) -> Trial<()> {
@@ -89,7 +92,7 @@ impl StoreTransaction<'_> {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let (space, text) = (name.namespace().as_str(), name.as_str());
         let (place, session) = (int(row.place), int(row.session));
-        let row = params![space, text, place, key(row.lease), session, row.text];
+        let row = params![space, text, place, lease_key(row.lease), session, row.text];
         self.db.prepare_cached(PUT)?.execute(row)?;
         Ok(())
     }
@@ -99,16 +102,14 @@ impl StoreTransaction<'_> {
     pub(super) fn end_dead_seats(&mut self) -> Trial<usize> {
         const FIND: &str = "SELECT seats.namespace, seats.name, seats.place FROM sessions \
              JOIN seats ON seats.session = sessions.id WHERE sessions.expires <= ?1 LIMIT ?2";
-        const CUT: &str = "DELETE FROM seats WHERE namespace = ?1 AND name = ?2 AND place = ?3";
         let mut find = self.db.prepare_cached(FIND)?;
-        let read = |row: &Row<'_>| Ok((read_name(row)?, row.get::<_, i64>(2)?));
+        let read = |row: &Row<'_>| Ok((read_name(row)?, row.get::<_, i64>(2)?.unsigned_abs()));
         let rows = find.query_map(params![at(self.now), int(BROOM)], read)?;
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
         let mut names = Vec::new();
         for (name, place) in &rows {
             let Ok(name) = name else { continue };
-            let row = params![name.namespace().as_str(), name.as_str(), place];
-            self.db.prepare_cached(CUT)?.execute(row)?;
+            self.unseat(name, *place)?;
             if !names.contains(name) {
                 names.push(name.clone());
             }
@@ -137,11 +138,6 @@ fn take_in(loaded: &mut LoadedName, rows: &[PlacedSeat], below: Option<u64>) -> 
 
 fn read_seat(row: &Row<'_>) -> rusqlite::Result<PlacedSeat> {
     Ok((row.get::<_, i64>(0)?.unsigned_abs(), row.get(1)?))
-}
-
-/// A lease id as its column has it.
-fn key(lease: LeaseId) -> String {
-    format!("{:032x}", lease.to_bits())
 }
 
 fn unwritten() -> Error {

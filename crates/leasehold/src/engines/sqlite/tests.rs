@@ -1,6 +1,8 @@
 //! The engine on real files, with more than one client in this process.
 
+mod calls;
 mod core;
+mod damage;
 mod death;
 mod doors;
 mod line;

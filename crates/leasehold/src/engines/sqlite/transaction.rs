@@ -63,6 +63,8 @@ pub(super) struct LoadedName {
     pub(super) name: Name,
     pub(super) state: State,
     text: Option<String>,
+    /// What others have to hear of its steps, once it is saved.
+    follow_ups: Vec<FollowUp>,
 }
 
 impl<'a> StoreTransaction<'a> {
@@ -96,7 +98,8 @@ impl<'a> StoreTransaction<'a> {
         let text: Option<String> = get.query_row(key, |row| row.get(0)).optional()?;
         let state =
             text.as_deref().map_or_else(|| Ok(State::default()), |text| parse(name, text))?;
-        let mut loaded = LoadedName { name: name.clone(), state, text };
+        let (name, follow_ups) = (name.clone(), Vec::new());
+        let mut loaded = LoadedName { name, state, text, follow_ups };
         self.load_line(&mut loaded, asked)?;
         self.follow(&mut loaded)?;
         Ok(loaded)
@@ -137,18 +140,19 @@ impl<'a> StoreTransaction<'a> {
         let now = self.now;
         let fence = self.fence(loaded.name.namespace())?;
         let step = step(&mut loaded.state, verb, now, &mut fence.last);
-        for follow_up in step.follow_ups {
-            let session = match follow_up {
-                FollowUp::HandedOver { session, .. } | FollowUp::Evicted { session, .. } => session,
-                FollowUp::Ended { id } => {
-                    self.unbind(id)?;
-                    continue;
-                }
-            };
-            let client = self.sessions.get(session)?.map_or(0, |session| session.client);
-            self.after_commit.follow_ups.push((client, follow_up));
-        }
+        loaded.follow_ups.extend(step.follow_ups);
         Ok(step.answer)
+    }
+
+    /// Does what a step has asked for that stands by now.
+    fn follow_up(&mut self, follow_up: FollowUp) -> Trial<()> {
+        let session = match follow_up {
+            FollowUp::HandedOver { session, .. } | FollowUp::Evicted { session, .. } => session,
+            FollowUp::Ended { id } => return self.unbind(id),
+        };
+        let client = self.sessions.get(session)?.map_or(0, |session| session.client);
+        self.after_commit.follow_ups.push((client, follow_up));
+        Ok(())
     }
 
     fn fence(&mut self, namespace: &Namespace) -> Trial<&mut Fence> {
@@ -180,8 +184,16 @@ impl<'a> StoreTransaction<'a> {
         self.after_commit.forget_at = self.after_commit.forget_at.into_iter().chain(at).min();
     }
 
-    /// Writes a name back, if it has changed.
+    /// Writes a name back, if it has changed. Not before that does anybody hear of
+    /// its steps: a verb that is refused half way is not saved, and the
+    /// transaction may stand all the same.
     pub(super) fn save(&mut self, mut loaded: LoadedName) -> Trial<()> {
+        let follow_ups = std::mem::take(&mut loaded.follow_ups);
+        self.save_rows(loaded)?;
+        follow_ups.into_iter().try_for_each(|follow_up| self.follow_up(follow_up))
+    }
+
+    fn save_rows(&mut self, mut loaded: LoadedName) -> Trial<()> {
         let (watch, forget_at) = (loaded.state.sessions().next(), loaded.state.forget_at());
         // Expiry lives in the sessions; leaving it out keeps the text stable.
         loaded.state.follow(|_| GONE);

@@ -32,7 +32,7 @@ impl StoreTransaction<'_> {
         self.end_watchers()?;
         let most = [
             self.forget_names()?,
-            self.end_seats()?,
+            self.tick_lapsed_names()?,
             self.end_dead_seats()?,
             self.end_records()?,
             self.end_changes()?,
@@ -49,8 +49,9 @@ impl StoreTransaction<'_> {
         Ok(self.db.prepare_cached(CUT)?.execute(params![at(self.now), int(BROOM)])?)
     }
 
-    /// Leases and places that nobody asked for since their session ended.
-    fn end_seats(&mut self) -> Trial<usize> {
+    /// Lets time pass for names whose watched session has ended: nobody may have asked
+    /// for them since.
+    fn tick_lapsed_names(&mut self) -> Trial<usize> {
         const FIND: &str = "SELECT names.namespace, names.name FROM sessions \
              JOIN names ON names.watch = sessions.id WHERE sessions.expires <= ?1 LIMIT ?2";
         let mut find = self.db.prepare_cached(FIND)?;

@@ -113,13 +113,13 @@ async fn breathe() {
     clock.sleep_until(clock.now().after(Duration::from_millis(5))).await;
 }
 
-/// Nobody told them; one look for all finds who was served.
+/// Nobody told them; one call for all finds who was served, portion by portion.
 #[tokio::test]
 async fn one_look_finds_lost_messages_of_many() {
     let rig = Rig::new();
     let (a, b) = (rig.open().await, rig.open().await);
-    let held: Vec<_> = (0..40).map(|at| ticket(&format!("job/{at}"))).collect();
-    let waiting: Vec<_> = (0..40).map(|at| ticket(&format!("job/{at}"))).collect();
+    let held: Vec<_> = (0..300).map(|at| ticket(&format!("job/{at}"))).collect();
+    let waiting: Vec<_> = (0..300).map(|at| ticket(&format!("job/{at}"))).collect();
     for (one, other) in held.iter().zip(&waiting) {
         take(&a, one).await;
         queue(&b, other).await;
@@ -127,7 +127,7 @@ async fn one_look_finds_lost_messages_of_many() {
     b.listener.abort();
     let spawn = |one: &Ticket| Handle::current().spawn(b.wait(one.clone(), Moment::NEVER));
     let waits: Vec<_> = waiting.iter().map(spawn).collect();
-    for one in &held[..20] {
+    for one in &held[..150] {
         give_back(&a, one).await;
     }
     // Long before anything expires.
@@ -135,8 +135,8 @@ async fn one_look_finds_lost_messages_of_many() {
         rig.clock.advance(TTL / 50);
         breathe().await;
     }
-    while !waits[..20].iter().all(|wait| wait.is_finished()) {
+    while !waits[..150].iter().all(|wait| wait.is_finished()) {
         breathe().await;
     }
-    assert!(waits[20..].iter().all(|wait| !wait.is_finished()), "their turn has not come");
+    assert!(waits[150..].iter().all(|wait| !wait.is_finished()), "their turn has not come");
 }
