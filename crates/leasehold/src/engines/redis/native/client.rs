@@ -60,6 +60,8 @@ impl NativeClient {
                 self.waiters.ring(id, fence, predecessor);
             }
             Ok(PushedNews::Evicted { id, actor, reason }) => {
+                // What was taken away is not released.
+                self.forget(id);
                 let lost = Event::TicketLost(id, Loss::Evicted { actor, reason });
                 self.link.bus().publish(&lost);
             }
@@ -155,7 +157,8 @@ impl NativeClient {
         verdict
     }
 
-    fn forget(&self, id: crate::claim::LeaseId) {
+    /// It neither holds nor waits, or nobody has to tell it any more.
+    pub(super) fn forget(&self, id: crate::claim::LeaseId) {
         self.waiters.take_down(id);
         self.waits.over(id);
     }
@@ -208,3 +211,6 @@ impl NativeClient {
         verb::taken(answered.said.packed()?).map(Evicted::new)
     }
 }
+
+#[cfg(test)]
+mod tests;

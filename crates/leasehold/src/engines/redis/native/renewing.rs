@@ -69,9 +69,14 @@ impl NativeClient {
             self.tell_loss(refresh, loss);
         }
         let mut renewal = answered.answer()?.into_renewal(answered.sent_at);
-        if let Renewal::Queued(place) = &mut renewal {
-            place.floor = answered.floor()?;
-            self.waiters.raise(refresh.ticket.id, place.floor);
+        match &mut renewal {
+            Renewal::Queued(place) => {
+                place.floor = answered.floor()?;
+                self.waiters.raise(refresh.ticket.id, place.floor);
+            }
+            // What has gone is not released; who still waits claims again.
+            Renewal::Gone => self.forget(refresh.ticket.id),
+            _ => {}
         }
         Ok(renewal)
     }

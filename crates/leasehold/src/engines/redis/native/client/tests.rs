@@ -1,0 +1,129 @@
+//! What a client keeps in mind, and what it says of answers, on a real server.
+
+use std::time::Duration;
+
+use redis::{Commands, Connection};
+
+use super::super::{Native, start};
+use crate::claim::{
+    Claim, Ending, LeaseId, Mode, Owner, Refresh, Renewal, Stance, Ticket, Verdict, Wake,
+};
+use crate::clock::{Clock, Moment};
+use crate::engine::{Engine, Eviction, Target};
+use crate::engines::redis::checkup::Checkup;
+use crate::engines::redis::link::RedisLink;
+use crate::engines::redis::server::RedisTestServer;
+use crate::engines::redis::settings::RedisSettings;
+use crate::name::{Name, Namespace};
+use crate::url::Url;
+
+/// Ends a wait that would never end. Nothing is measured with it.
+const LIMIT: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(60);
+
+struct Scene {
+    native: Native,
+    redis: Connection,
+    _server: RedisTestServer,
+}
+
+async fn open(options: &str) -> Scene {
+    let server = RedisTestServer::start();
+    let redis = server.connection();
+    let url = Url::parse(&format!("{}{options}", server.url())).unwrap();
+    let settings = RedisSettings::from_url(&url).unwrap();
+    let link = RedisLink::open(&settings, Clock::System).await.unwrap();
+    let checkup = Checkup::new(&link, &settings, &Clock::System);
+    let native = start(link, &settings, "leasehold:", checkup, Clock::System).await;
+    Scene { native, redis, _server: server }
+}
+
+fn name() -> Name {
+    Name::new(&Namespace::default(), "n").unwrap()
+}
+
+fn claim() -> Claim {
+    Claim::new(Ticket::new(name(), Mode::Exclusive), Owner::new("me"), LONG)
+}
+
+impl Scene {
+    async fn hold(&self) -> Ticket {
+        let claim = claim();
+        let ticket = claim.ticket.clone();
+        assert!(matches!(self.native.acquire(claim).await, Ok(Verdict::Granted(_))));
+        ticket
+    }
+
+    /// Somebody else holds it, and this one waits.
+    async fn wait(&self, ticket: &Ticket) {
+        let mut claim = Claim { ticket: ticket.clone(), ..claim() };
+        claim.stance = Stance::Wait { until: Moment::NEVER };
+        assert!(matches!(self.native.acquire(claim).await, Ok(Verdict::Busy(_))));
+    }
+
+    async fn hand_over(&self, from: Ticket, to: &Ticket) {
+        self.native.release(from, Ending::new()).await.unwrap();
+        let until = Clock::System.now().after(LIMIT);
+        let woken = self.native.wait(to.clone(), until).await;
+        assert!(matches!(woken, Ok(Wake::Granted { .. })), "{woken:?}");
+    }
+
+    /// By hand.
+    fn forget(&mut self) {
+        let names = ["leasehold:{default}:name:n", "leasehold:{default}:more:n"];
+        let _: () = self.redis.del(&names).unwrap();
+    }
+
+    async fn renew(&self, ticket: &Ticket) -> Renewal {
+        self.native.renew(vec![Refresh::new(ticket.clone(), LONG)]).await.remove(0)
+    }
+
+    fn is_kept(&self, id: LeaseId) -> bool {
+        self.native.0.waiters.rings(id).is_some()
+    }
+}
+
+#[tokio::test]
+async fn of_a_lease_that_was_handed_over_and_has_gone_nothing_is_kept() {
+    let mut scene = open("").await;
+    let (first, second) = (scene.hold().await, claim().ticket);
+    scene.wait(&second).await;
+    scene.hand_over(first, &second).await;
+    assert!(scene.is_kept(second.id), "the test tests nothing");
+    scene.forget();
+    assert!(matches!(scene.renew(&second).await, Renewal::Gone));
+    assert!(!scene.is_kept(second.id));
+}
+
+#[tokio::test]
+async fn of_a_lease_that_was_handed_over_and_taken_away_nothing_is_kept() {
+    let scene = open("").await;
+    let (first, second) = (scene.hold().await, claim().ticket);
+    scene.wait(&second).await;
+    scene.hand_over(first, &second).await;
+    let eviction = Eviction::new(name(), Target::All, "op", "a test").unwrap();
+    assert_eq!(scene.native.evict(eviction).await.unwrap().leases.len(), 1);
+    let heard = async {
+        while scene.is_kept(second.id) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(LIMIT, heard).await.expect("it is kept");
+}
+
+/// It looks at once, and its next claim hears of a grant again.
+#[tokio::test]
+async fn a_waiter_whose_place_has_gone_is_told_of_the_grant_to_its_next_one() {
+    let mut scene = open("").await;
+    let (_, waiter) = (scene.hold().await, claim().ticket);
+    scene.wait(&waiter).await;
+    scene.forget();
+    let waiting = tokio::time::timeout(LIMIT, scene.native.wait(waiter.clone(), Moment::NEVER));
+    let (woken, renewal) = tokio::join!(waiting, scene.renew(&waiter));
+    assert!(matches!(renewal, Renewal::Gone));
+    assert!(matches!(woken, Ok(Ok(Wake::Look))), "{woken:?}");
+    assert!(!scene.is_kept(waiter.id));
+    let next = scene.hold().await;
+    scene.wait(&waiter).await;
+    scene.hand_over(next, &waiter).await;
+}
