@@ -20,7 +20,7 @@ use crate::engines::redis::link::RedisLink;
 use crate::engines::redis::renewals;
 use crate::engines::redis::settings::WakeBy;
 use crate::engines::redis::waits::{SPIN, Waits};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::home::Handle;
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
@@ -150,7 +150,8 @@ impl NativeClient {
             Ok(Verdict::Granted(grant)) => {
                 self.link.check_grant(answered.acknowledged)?;
                 self.forget(id);
-                grant.record = self.loaded(&name, &answered).await?;
+                // The lease is there, whatever the record is.
+                grant.record = self.loaded(&name, &answered).await.map_err(Error::unknown)?;
             }
             _ => self.forget(id),
         }

@@ -7,6 +7,7 @@ use redis::{Commands, Connection};
 use super::super::{Native, start};
 use crate::claim::{
     Claim, Ending, LeaseId, Mode, Owner, Refresh, Renewal, Stance, Ticket, Verdict, Wake,
+    Wants,
 };
 use crate::clock::{Clock, Moment};
 use crate::engine::{Engine, Eviction, Target};
@@ -14,12 +15,16 @@ use crate::engines::redis::checkup::Checkup;
 use crate::engines::redis::link::RedisLink;
 use crate::engines::redis::server::RedisTestServer;
 use crate::engines::redis::settings::RedisSettings;
+use crate::error::Effect;
 use crate::name::{Name, Namespace};
 use crate::url::Url;
 
 /// Ends a wait that would never end. Nothing is measured with it.
 const LIMIT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(60);
+/// What a release to come may store: it says so in its first two bytes.
+const FOREIGN: &[u8] = b"\xc1\x02whatever it is";
+const RECORD: &str = "leasehold:{default}:record:n";
 
 struct Scene {
     native: Native,
@@ -126,4 +131,20 @@ async fn a_waiter_whose_place_has_gone_is_told_of_the_grant_to_its_next_one() {
     let next = scene.hold().await;
     scene.wait(&waiter).await;
     scene.hand_over(next, &waiter).await;
+}
+
+/// The lease is there: whoever asked has to give it back.
+#[tokio::test]
+async fn a_grant_with_a_record_that_cannot_be_read_is_unknown() {
+    let mut scene = open("").await;
+    for odd in [FOREIGN, b"odd"] {
+        let _: () = scene.redis.set(RECORD, odd).unwrap();
+        let mut claim = claim();
+        claim.wants = Wants::LeaseAndRecord;
+        let ticket = claim.ticket.clone();
+        let error = scene.native.acquire(claim).await.unwrap_err();
+        assert_eq!(error.effect(), Effect::Unknown, "{error}");
+        assert!(matches!(scene.renew(&ticket).await, Renewal::Held { .. }));
+        scene.native.release(ticket, Ending::new()).await.unwrap();
+    }
 }
