@@ -313,12 +313,13 @@ impl NativeClient {
 }
 
 fn read(shard: &Shard, places: &[usize], names: &[Name]) -> RedisRequest {
-    RedisRequest::Call(ScriptCall::written(&READ, places.len(), |call| {
+    let call = ScriptCall::written(&READ, places.len(), |call| {
         places.iter().for_each(|at| {
             call.arg(shard.record(names[*at].as_str()));
         });
         call.arg(ENOUGH);
-    }))
+    });
+    RedisRequest::Call(call.only_reading())
 }
 
 /// A walk over the names of one shard that are in scope.

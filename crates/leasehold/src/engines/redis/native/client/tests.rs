@@ -10,7 +10,7 @@ use crate::claim::{
     Wants,
 };
 use crate::clock::{Clock, Moment};
-use crate::engine::{Engine, Eviction, Target};
+use crate::engine::{Engine, Eviction, Page, RecordStore, Scope, Target};
 use crate::engines::redis::checkup::Checkup;
 use crate::engines::redis::link::RedisLink;
 use crate::engines::redis::server::RedisTestServer;
@@ -86,6 +86,14 @@ impl Scene {
     fn is_kept(&self, id: LeaseId) -> bool {
         self.native.0.waiters.rings(id).is_some()
     }
+
+    /// How often the server was asked for this.
+    fn asked(&mut self, command: &str) -> usize {
+        let info: String = redis::cmd("INFO").arg("commandstats").query(&mut self.redis).unwrap();
+        let head = format!("cmdstat_{command}:calls=");
+        let calls = info.lines().find_map(|line| line.strip_prefix(&head)?.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    }
 }
 
 #[tokio::test]
@@ -147,4 +155,16 @@ async fn a_grant_with_a_record_that_cannot_be_read_is_unknown() {
         assert!(matches!(scene.renew(&ticket).await, Renewal::Held { .. }));
         scene.native.release(ticket, Ending::new()).await.unwrap();
     }
+}
+
+/// It would hold up whatever else the connection has to carry.
+#[tokio::test]
+async fn a_list_of_records_waits_for_no_replica() {
+    let mut scene = open("?replicas=1&timeout=2s").await;
+    let _: () = scene.redis.zadd("leasehold:{default}:records", "n", 0).unwrap();
+    let scope = Scope::below(&Namespace::default(), "", 1);
+    let found = scene.native.list(scope, Page::default()).await.unwrap();
+    assert!(found.records.is_empty());
+    assert!(scene.asked("evalsha") > 0, "the test tests nothing");
+    assert_eq!(scene.asked("wait"), 0);
 }
