@@ -6,7 +6,7 @@ use redis::{Commands, Connection};
 
 use super::super::{Native, start};
 use crate::claim::{
-    Claim, Ending, LeaseId, Mode, Owner, Refresh, Renewal, Stance, Ticket, Verdict, Wake,
+    Claim, Ending, LeaseId, Mode, Owner, Refresh, Renewal, Stance, Store, Ticket, Verdict, Wake,
     Wants,
 };
 use crate::clock::{Clock, Moment};
@@ -15,7 +15,7 @@ use crate::engines::redis::checkup::Checkup;
 use crate::engines::redis::link::RedisLink;
 use crate::engines::redis::server::RedisTestServer;
 use crate::engines::redis::settings::RedisSettings;
-use crate::error::Effect;
+use crate::error::{Effect, ErrorKind};
 use crate::name::{Name, Namespace};
 use crate::url::Url;
 
@@ -155,6 +155,20 @@ async fn a_grant_with_a_record_that_cannot_be_read_is_unknown() {
         assert!(matches!(scene.renew(&ticket).await, Renewal::Held { .. }));
         scene.native.release(ticket, Ending::new()).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_record_of_another_layout_is_not_replaced() {
+    let mut scene = open("").await;
+    let _: () = scene.redis.set(RECORD, FOREIGN).unwrap();
+    let mut unlisted = Store::put(name(), b"value".to_vec());
+    (unlisted.unlisted, unlisted.ttl) = (true, Some(LONG));
+    for store in [Store::put(name(), b"value".to_vec()), unlisted, Store::delete(name())] {
+        let error = scene.native.store(store).await.unwrap_err();
+        let said = (error.kind(), error.effect());
+        assert_eq!(said, (ErrorKind::Unsupported, Effect::NotApplied), "{error}");
+    }
+    assert_eq!(scene.redis.get::<_, Vec<u8>>(RECORD).unwrap(), FOREIGN);
 }
 
 /// It would hold up whatever else the connection has to carry.
