@@ -535,7 +535,7 @@ fn unfinished(left: Option<(usize, Duration)>) -> String {
              within {:?}",
             rounded(within)
         ),
-        None => "not all that was under way came to its end in time; no lease is left".into(),
+        None => "not all that was under way came to its end in time".into(),
     }
 }
 

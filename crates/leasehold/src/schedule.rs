@@ -54,7 +54,7 @@ impl Schedule {
     /// Like [`Schedule::keep`], but lets a failed renewal rest until `earliest`.
     pub(crate) fn keep_from(&self, hold: &Arc<Hold>, earliest: Moment) {
         self.put(hold, || {
-            let Timing { renew_at, ends_at, ttl } = hold.timing();
+            let Timing { renew_at, ends_at, ttl, .. } = hold.timing();
             self.on_point(renew_at, ttl / RENEW_FRACTION).max(earliest).min(ends_at)
         });
     }

@@ -5,7 +5,7 @@ use leasehold::engine::{Page, Scope};
 use leasehold::{Locks, Mode, Namespace, Owner};
 use leasehold_testkit::server::{Fleet, Server, ask};
 
-use super::{Checked, LONG};
+use super::{Checked, LONG, info};
 
 const RECORDS: usize = 1_000;
 const PAGE: usize = 500;
@@ -120,5 +120,36 @@ async fn large_records_come_few_at_a_time() -> Checked {
     }
     ask(&server, &["CONFIG", "SET", "client-output-buffer-limit", "normal 6mb 0 0"])?;
     list(&locks).await?;
+    Ok(())
+}
+
+/// How much the servers have sent.
+fn sent(fleet: &mut Fleet) -> Checked<u64> {
+    let mut sum = 0;
+    for server in fleet.servers().iter().take(3) {
+        sum += info(server, "stats", "total_net_output_bytes")?;
+        sum -= info(server, "stats", "total_net_repl_output_bytes")?;
+    }
+    Ok(sum)
+}
+
+/// R26: the shards of a cluster do not each answer as much as a page has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_cluster_is_not_read_many_times_over() -> Checked {
+    const SIZE: usize = 128 * 1024;
+    let mut fleet = Fleet::cluster()?;
+    let locks = leasehold::open(fleet.url()).await?;
+    let engine = locks.engine();
+    let records = engine.records().expect("redis has records");
+    for n in 0..256 {
+        let put = Store::put(locks.name(&format!("r/{n:04}"))?, vec![b'x'; SIZE]);
+        assert!(records.store(put).await?.is_ok());
+    }
+    let before = sent(&mut fleet)?;
+    let scope = Scope::below(&Namespace::default(), "r", 1);
+    let found = records.list(scope, Page::default()).await?;
+    let (sent, told) = (sent(&mut fleet)? - before, found.records.len() * SIZE);
+    assert!(found.more && told > SIZE);
+    assert!(sent < 4 * u64::try_from(told)?, "{sent} bytes were read for {told}");
     Ok(())
 }

@@ -18,6 +18,9 @@ pub(crate) struct Timing {
     pub(crate) renew_at: Moment,
     /// When to call it lost if nothing is confirmed.
     pub(crate) ends_at: Moment,
+    /// Until when the engine keeps it for us if nothing is confirmed, a place in a
+    /// queue as well, which is never called lost.
+    pub(crate) lapses_at: Moment,
     /// How long it runs at a time, which may be less than was asked for.
     pub(crate) ttl: Duration,
 }
@@ -45,7 +48,9 @@ impl Facts {
     pub(super) fn timing(&self, terms: &Terms) -> Timing {
         let asked = self.verb_under_way || self.renewal_waits.is_some();
         let renew_at = if asked { Moment::NEVER } else { self.renew_at(terms) };
-        Timing { renew_at, ends_at: self.ends_at(terms), ttl: self.ttl.min(self.told) }
+        let ends_at = self.ends_at(terms);
+        let lapses_at = ends_at.min(self.deadline);
+        Timing { renew_at, ends_at, lapses_at, ttl: self.ttl.min(self.told) }
     }
 
     /// When its time to renew has come since the last confirmation; never

@@ -48,9 +48,52 @@ impl RenewalQueue {
 }
 
 /// A renewal may leave a quarter of its interval late, and not so late if little
-/// time is left: two more must still fit before the lease ends.
+/// time is left: two more must still fit before the lease or the place ends. For
+/// a place that has ended there is no hurry.
 fn latest(hold: &Hold, due: Moment, now: Moment) -> Moment {
-    let Timing { ends_at, ttl, .. } = hold.timing();
+    let Timing { lapses_at, ttl, .. } = hold.timing();
     let due = if due == Moment::default() { now } else { due };
-    due.after(ttl / 12).min(ends_at.before(ttl / 3))
+    let late = due.after(ttl / 12);
+    if lapses_at > now { late.min(lapses_at.before(ttl / 3)) } else { late }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::claim::{Mode, Place, Ticket};
+    use crate::clock::Clock;
+    use crate::hold::Terms;
+    use crate::name::{Name, Namespace};
+
+    const TTL: Duration = Duration::from_secs(30);
+
+    /// In line, with a place that was confirmed so long ago.
+    fn waiting(confirmed: Duration, now: Moment) -> Arc<Hold> {
+        let no = Duration::ZERO;
+        let terms =
+            Terms { ttl: TTL, lock_delay: no, renewed: true, max_hold: None, hold_at_least: no };
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let ticket = Ticket::new(name, Mode::Exclusive);
+        let hold = Arc::new(Hold::new(ticket, None, terms, Clock::System));
+        hold.placed(Place::new(TTL, now.before(confirmed)), no);
+        hold
+    }
+
+    /// When it leaves that was due at no moment: the connection is back, and all
+    /// ask at once.
+    fn leaves(confirmed: Duration) -> Duration {
+        let now = Clock::System.now().after(10 * TTL);
+        let mut queue = RenewalQueue::default();
+        queue.push(waiting(confirmed, now), Moment::default(), now);
+        queue.latest().unwrap_or(Moment::NEVER).since(now)
+    }
+
+    #[test]
+    fn a_place_that_ends_soon_does_not_wait_like_one_that_was_just_kept() {
+        assert!(leaves(Duration::ZERO) > TTL / 13);
+        assert_eq!(leaves(TTL - TTL / 6), Duration::ZERO);
+        assert!(leaves(2 * TTL) > TTL / 13, "there is no hurry for what has ended");
+    }
 }

@@ -36,6 +36,8 @@ impl fmt::Debug for Script {
 pub(in crate::engines) struct ScriptCall {
     pub(super) script: &'static Script,
     by_digest: Cmd,
+    /// Whether replicas have something to learn from it.
+    writes: bool,
 }
 
 impl ScriptCall {
@@ -58,7 +60,16 @@ impl ScriptCall {
         let mut by_digest = redis::cmd("EVALSHA");
         by_digest.arg(script.digest()).arg(keys);
         write(&mut by_digest);
-        Self { script, by_digest }
+        Self { script, by_digest, writes: true }
+    }
+
+    /// It writes nothing: nobody asks which replicas have it.
+    pub(super) fn only_reading(self) -> Self {
+        Self { writes: false, ..self }
+    }
+
+    pub(super) const fn writes(&self) -> bool {
+        self.writes
     }
 
     /// The first key.

@@ -29,6 +29,11 @@ impl RedisTestServer {
         Self { child, folder }
     }
 
+    /// Where clients open it.
+    pub(super) fn url(&self) -> String {
+        format!("redis+unix:{}", self.folder.path().join("redis.sock").display())
+    }
+
     /// A connection, once the server listens.
     pub(super) fn connection(&self) -> Connection {
         let url = format!("unix:{}", self.folder.path().join("redis.sock").display());

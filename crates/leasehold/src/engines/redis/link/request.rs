@@ -12,6 +12,11 @@ pub(in crate::engines::redis) enum RedisRequest {
 }
 
 impl RedisRequest {
+    /// Whether it matters how many replicas have what it does.
+    pub(super) const fn is_counted(&self) -> bool {
+        matches!(self, Self::Call(call) if call.writes())
+    }
+
     /// The first key, or something that may stand for it: commands without a
     /// key can be asked anywhere.
     pub(super) fn key(&self) -> Option<&[u8]> {

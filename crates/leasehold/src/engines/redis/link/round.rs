@@ -153,7 +153,7 @@ impl Batch {
         }
         self.members.push(member);
         self.places.push(self.pipeline.len());
-        self.counted |= matches!(one.request, RedisRequest::Call(_));
+        self.counted |= one.request.is_counted();
         self.pipeline.add_command(one.command(&mut self.taught));
     }
 

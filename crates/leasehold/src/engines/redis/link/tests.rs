@@ -324,6 +324,8 @@ async fn replicas_that_have_a_write_are_counted() {
     let url = format!("{}/?replicas=1&timeout=10s", first.url());
     let link = open(&url).await.unwrap();
     let plain = first.link().await;
+    let reading = link.call(echo("k").only_reading()).await.unwrap();
+    assert_eq!(reading.acknowledged, None, "it writes nothing");
     assert_eq!(plain.call(write("k")).await.unwrap().acknowledged, None);
     let follow = command(&format!("REPLICAOF 127.0.0.1 {}", first.port));
     second.link().await.command(follow).await.unwrap();

@@ -42,7 +42,7 @@ const MOST: usize = 128;
 /// the other one is read or written.
 const AT_ONCE: usize = 5;
 /// How many plain renewals cost a server as much as one verb of a lease.
-const LONG_WAY: usize = 4;
+const VERB_WEIGHT: usize = 4;
 
 /// Who serves a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -209,7 +209,7 @@ impl Batcher {
         let asked = request(ScriptChoice::Leases, shard, verbs.iter());
         let read = move |reply| sender.take_apart(reply, ScriptChoice::Leases, count);
         let lane = self.queue(shard).renewals;
-        let answers = lane.carry(asked, count * LONG_WAY, read).await;
+        let answers = lane.carry(asked, count * VERB_WEIGHT, read).await;
         async move { answers.await.unwrap_or_else(|error| all_failed(&error, count)) }
     }
 

@@ -20,7 +20,7 @@ use crate::engines::redis::link::RedisLink;
 use crate::engines::redis::renewals;
 use crate::engines::redis::settings::WakeBy;
 use crate::engines::redis::waits::{SPIN, Waits};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::home::Handle;
 use crate::mutant::{self, Mutant};
 use crate::name::Name;
@@ -60,6 +60,8 @@ impl NativeClient {
                 self.waiters.ring(id, fence, predecessor);
             }
             Ok(PushedNews::Evicted { id, actor, reason }) => {
+                // What was taken away is not released.
+                self.forget(id);
                 let lost = Event::TicketLost(id, Loss::Evicted { actor, reason });
                 self.link.bus().publish(&lost);
             }
@@ -148,14 +150,16 @@ impl NativeClient {
             Ok(Verdict::Granted(grant)) => {
                 self.link.check_grant(answered.acknowledged)?;
                 self.forget(id);
-                grant.record = self.loaded(&name, &answered).await?;
+                // The lease is there, whatever the record is.
+                grant.record = self.loaded(&name, &answered).await.map_err(Error::unknown)?;
             }
             _ => self.forget(id),
         }
         verdict
     }
 
-    fn forget(&self, id: crate::claim::LeaseId) {
+    /// It neither holds nor waits, or nobody has to tell it any more.
+    pub(super) fn forget(&self, id: crate::claim::LeaseId) {
         self.waiters.take_down(id);
         self.waits.over(id);
     }
@@ -208,3 +212,6 @@ impl NativeClient {
         verb::taken(answered.said.packed()?).map(Evicted::new)
     }
 }
+
+#[cfg(test)]
+mod tests;

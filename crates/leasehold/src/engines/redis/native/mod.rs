@@ -55,6 +55,16 @@ pub(super) async fn open(
     checkup: Checkup,
     clock: Clock,
 ) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(start(link, settings, prefix, checkup, clock).await))
+}
+
+async fn start(
+    link: RedisLink,
+    settings: &RedisSettings,
+    prefix: &str,
+    checkup: Checkup,
+    clock: Clock,
+) -> Native {
     let mut profile = promises(&link, settings.wake);
     profile.survives = checkup.survives().await;
 
@@ -78,7 +88,7 @@ pub(super) async fn open(
         Handle::current().spawn(listen(Arc::downgrade(&native.0), pushes));
     }
     Handle::current().spawn(clear(Arc::downgrade(&native.0), lost));
-    Ok(Arc::new(native))
+    native
 }
 
 fn promises(link: &RedisLink, wake: WakeBy) -> Profile {

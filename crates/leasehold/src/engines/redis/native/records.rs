@@ -32,8 +32,11 @@ const TRIES: usize = 1000;
 const UNTOLD: Duration = Duration::from_secs(60);
 /// The most records that one call reads: a server does nothing else meanwhile.
 const TOGETHER: usize = 256;
-/// So many bytes of values are enough for the answer to one call, which the
-/// answers of locks have to wait for.
+/// How many are read at first where each may be on another shard, and how few at
+/// least: every call answers one, however large it is.
+const FEW: usize = 16;
+/// So many bytes of values are enough for the answers to what is read in one go,
+/// which the answers of locks have to wait for.
 const ENOUGH: usize = 1024 * 1024;
 
 static READ: Script = Script::new(include_str!("scripts/read.lua"));
@@ -219,12 +222,16 @@ impl NativeClient {
         }
     }
 
-    /// False once the page is full.
+    /// False once the page is full. What one shard answers is of no use while what
+    /// comes before it on another is not there: the larger the values, the fewer
+    /// are asked for.
     async fn fill(&self, page: &mut PageInProgress, names: Vec<Name>) -> Result<bool> {
         let mut rest = names.as_slice();
+        let mut together = if self.link.is_cluster() { FEW } else { TOGETHER };
         while !rest.is_empty() {
-            let some = &rest[..rest.len().min(TOGETHER)];
+            let some = &rest[..rest.len().min(together)];
             let (read, found) = self.read_together(some).await?;
+            together = (2 * read).clamp(FEW, TOGETHER);
             for (name, record) in self.alive(found).await? {
                 if !page.add(name, record) {
                     return Ok(false);
@@ -250,13 +257,15 @@ impl NativeClient {
     }
 
     /// The records of the first of `names`, and of how many of them: one call for
-    /// each shard, all in one go, and each answers as much as is enough.
+    /// each shard, all in one go, and each answers its part of what is enough.
     async fn read_together(&self, names: &[Name]) -> Result<(usize, Vec<(Name, StoredRecord)>)> {
         let mut members: BTreeMap<Shard, Vec<usize>> = BTreeMap::new();
         for (at, name) in names.iter().enumerate() {
             members.entry(self.shard(name)).or_default().push(at);
         }
-        let calls = members.iter().map(|(shard, places)| read(shard, places, names)).collect();
+        let enough = ENOUGH / members.len().max(1);
+        let call = |(shard, places): (&Shard, &Vec<usize>)| read(shard, places, names, enough);
+        let calls = members.iter().map(call).collect();
         let (mut read, mut found) = (names.len(), BTreeMap::new());
         for (places, reply) in members.into_values().zip(self.link.asks(calls).await) {
             let values = stored_record::all(reply?.value)?;
@@ -312,13 +321,14 @@ impl NativeClient {
     }
 }
 
-fn read(shard: &Shard, places: &[usize], names: &[Name]) -> RedisRequest {
-    RedisRequest::Call(ScriptCall::written(&READ, places.len(), |call| {
+fn read(shard: &Shard, places: &[usize], names: &[Name], enough: usize) -> RedisRequest {
+    let call = ScriptCall::written(&READ, places.len(), |call| {
         places.iter().for_each(|at| {
             call.arg(shard.record(names[*at].as_str()));
         });
-        call.arg(ENOUGH);
-    }))
+        call.arg(enough);
+    });
+    RedisRequest::Call(call.only_reading())
 }
 
 /// A walk over the names of one shard that are in scope.

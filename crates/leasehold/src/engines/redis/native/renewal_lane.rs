@@ -15,9 +15,9 @@ use crate::home::Handle;
 
 /// How many renewals are on their way at the same time: enough for a server that
 /// is far away.
-const UNDER_WAY: usize = 1_024;
+const RENEWALS_UNDER_WAY: usize = 1_024;
 /// How many leave together, so that they share a trip.
-const TOGETHER: usize = UNDER_WAY / 4;
+const TOGETHER: usize = RENEWALS_UNDER_WAY / 4;
 /// How many requests have room to wait here: those for many shards are small.
 const ROOM: usize = 64;
 
@@ -63,7 +63,7 @@ impl RenewalLane {
 }
 
 async fn deliver_all(link: RedisLink, mut portions: Receiver<RenewalPortion>) {
-    let room = Arc::new(Semaphore::new(UNDER_WAY));
+    let room = Arc::new(Semaphore::new(RENEWALS_UNDER_WAY));
     while let Some(first) = portions.recv().await {
         let (weight, gathered) = gather(first, &mut portions);
         let Ok(places) = Arc::clone(&room).acquire_many_owned(weight).await else { return };
@@ -87,7 +87,7 @@ fn gather(
         weight += portion.weight;
         gathered.push(portion);
     }
-    (u32::try_from(weight.min(UNDER_WAY)).unwrap_or(1), gathered)
+    (u32::try_from(weight.min(RENEWALS_UNDER_WAY)).unwrap_or(1), gathered)
 }
 
 async fn deliver(link: &RedisLink, portions: Vec<RenewalPortion>) {

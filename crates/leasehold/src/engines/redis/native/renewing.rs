@@ -31,9 +31,9 @@ static RENEW: Script =
     Script::new(concat!(include_str!("scripts/clock.lua"), include_str!("scripts/renew.lua")));
 
 /// The most plain renewals of one call: a server does nothing else meanwhile.
-const PLAIN: usize = 64;
+const PLAIN_PORTION: usize = 64;
 /// The most that go the long way: each of them costs a server several plain ones.
-const LONG_WAY: usize = 16;
+const LONG_WAY_PORTION: usize = 16;
 /// How many are looked through before the next thing on home has its turn.
 const STRIDE: usize = 1_024;
 
@@ -69,9 +69,14 @@ impl NativeClient {
             self.tell_loss(refresh, loss);
         }
         let mut renewal = answered.answer()?.into_renewal(answered.sent_at);
-        if let Renewal::Queued(place) = &mut renewal {
-            place.floor = answered.floor()?;
-            self.waiters.raise(refresh.ticket.id, place.floor);
+        match &mut renewal {
+            Renewal::Queued(place) => {
+                place.floor = answered.floor()?;
+                self.waiters.raise(refresh.ticket.id, place.floor);
+            }
+            // What has gone is not released; who still waits claims again.
+            Renewal::Gone => self.forget(refresh.ticket.id),
+            _ => {}
         }
         Ok(renewal)
     }
@@ -99,7 +104,7 @@ impl RenewalRound<'_> {
         let mut asked = Vec::new();
         for places in self.strides() {
             let plain = places.filter(|at| self.client.is_plain(&self.refreshes[*at]));
-            for (shard, places) in self.portions(plain, PLAIN) {
+            for (shard, places) in self.portions(plain, PLAIN_PORTION) {
                 let request = self.plain_request(&shard, &places);
                 let reply = self.client.batcher.carry_behind(&shard, request, places.len()).await;
                 asked.push((places, reply));
@@ -117,7 +122,7 @@ impl RenewalRound<'_> {
         let mut asked = Vec::new();
         for places in self.strides() {
             let those = places.filter(|at| which(self, *at));
-            for (shard, places) in self.portions(those, LONG_WAY) {
+            for (shard, places) in self.portions(those, LONG_WAY_PORTION) {
                 let verbs = places.iter().map(|at| self.verb(*at)).collect();
                 let answers = self.client.batcher.carry_verbs_behind(&shard, verbs).await;
                 asked.push((places, answers));

@@ -804,6 +804,34 @@ fn a_release_without_layouts_leaves_another_layout_alone() {
     assert_eq!(kept, FOREIGN);
 }
 
+/// Whichever way the release goes; it has not been carried out.
+#[test]
+fn a_release_does_not_replace_a_record_of_another_layout() {
+    let server = RedisTestServer::start();
+    for listed in [false, true] {
+        let mut pair = Pair::new(&server, 0);
+        pair.ask_script(exclusive(&pair, 1), Vec::new());
+        let _: () = pair.redis.set(pair.record_key(), FOREIGN).unwrap();
+        let (mut release, mut keys) = (storing(&pair, 1, "done"), vec![pair.record_key()]);
+        if listed {
+            let store = Store::put(pair.name.clone(), b"done".to_vec());
+            release = verb::release(LeaseId::from_bits(1), &Ending::storing(store));
+            keys.extend([pair.shard.records().to_vec(), pair.shard.lapses().to_vec()]);
+        }
+        let verbs = vec![
+            (pair.name.clone(), keys, release),
+            (pair.name.clone(), Vec::new(), verb::holds(LeaseId::from_bits(1))),
+        ];
+        let mut said = pair.answers(verbs).into_iter();
+        let error = said.next().unwrap().expect_err("it is of another layout");
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Unsupported, Effect::NotApplied));
+        let held = said.next().unwrap().unwrap().answer(Duration::ZERO).unwrap();
+        assert!(matches!(held, Answer::Held { .. }), "{held:?}");
+        let kept: Vec<u8> = pair.redis.get(pair.record_key()).unwrap();
+        assert_eq!(kept, FOREIGN);
+    }
+}
+
 #[test]
 fn a_record_of_another_layout_is_refused() {
     let server = RedisTestServer::start();

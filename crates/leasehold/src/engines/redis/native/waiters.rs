@@ -35,8 +35,12 @@ impl Waiters {
         self.all().entry(id).or_default();
     }
 
+    /// Nothing is kept for it any more. If it waits all the same it looks for
+    /// itself: nobody rings for it now.
     pub(super) fn take_down(&self, id: LeaseId) {
-        self.all().remove(&id);
+        if let Some(waiter) = self.all().remove(&id) {
+            waiter.rings.notify_one();
+        }
     }
 
     pub(super) fn rings(&self, id: LeaseId) -> Option<Arc<Notify>> {

@@ -8,9 +8,19 @@ local pack, unpacked = cmsgpack.pack, cmsgpack.unpack
 
 -- What is stored. That of another layout than ours begins with a byte that
 -- nothing packed begins with, and its number; it is nobody's to read or change.
-local function opened(packed)
+local function check_layout(packed)
   if string.byte(packed) == 193 then error('LAYOUT ' .. tostring(string.byte(packed, 2)), 0) end
+end
+
+local function opened(packed)
+  check_layout(packed)
   return unpacked(packed)
+end
+
+-- Before a value is written over that nobody has asked for.
+local function spare(key)
+  local there = redis.pcall('GET', key)
+  if type(there) == 'string' then check_layout(there) end
 end
 
 -- A whole number, in all its digits.

@@ -41,12 +41,12 @@ for at = 4, #ARGV do
   else
     at_hand = at_hand + 1
     wanted[at_hand] = KEYS[next_key]
-    if kind == F or kind == L then
+    if kind == F or kind == L or kind == S then
       at_hand = at_hand + 1
       wanted[at_hand] = KEYS[next_key + 2]
       next_key = next_key + 3
     else
-      next_key = next_key + (kind == S and 3 or 2)
+      next_key = next_key + 2
     end
   end
 end
@@ -93,11 +93,11 @@ for at = 4, #ARGV do
       settle()
       name = known[summary]
     end
+    if kind == F or kind == L or kind == S then
+      at_hand = at_hand + 1
+      record, keys = known[KEYS[next_key + 2]] or found[at_hand], 3
+    end
     if kind == A or kind == F or kind == L then
-      if kind ~= A then
-        at_hand = at_hand + 1
-        record, keys = known[KEYS[next_key + 2]] or found[at_hand], 3
-      end
       if not name and record and kind == F then
         answer = '\146\010\219' .. bytes('>I4', #record) .. record
       elseif not name then
@@ -120,8 +120,8 @@ for at = 4, #ARGV do
           answer = record and cmsgpack.pack({ 1, count, ttl, 0, record }) or count
         end
       end
-    else
-      if kind == S then keys = 3 end
+    -- A record of another layout is not written over: the long way says why.
+    elseif kind ~= S or not record or byte(record) ~= 193 then
       local form = name and byte(name)
       if (form == Q or form == P) and sub(name, 42, 57) == sub(verb, 2, 17)
         and numbers('>I8', name, 2) > now then

@@ -45,6 +45,7 @@ local verbs = {}
 --   value (or false), ttl (or 0), lease (or false), id (or false), left, unlisted }
 verbs['s'] = function(verb)
   local expected, record = verb[3], verb[3] ~= 0 and load()
+  if expected == 0 then spare(key) end
   if expected ~= 0 and not settled(record, verb[5]) then return found(record, LOOK) end
   local holds = expected == 0 or (expected == 1 and not record)
     or (expected == 2 and record and record[VERSION] == verb[4])

@@ -504,6 +504,8 @@ verbs['i'] = function()
 end
 
 local function step(verb)
+  -- Before anything is done: what fails here has had no effect.
+  if verb[1] == 'u' and (verb[5] or verb[8]) then spare(KEYS[next_key]) end
   expire()
   -- Whoever leaves the queue is not served first: it would stand between a
   -- holder that died and the next one, who must hear of it.
