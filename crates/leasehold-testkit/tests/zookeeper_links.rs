@@ -41,6 +41,20 @@ async fn what_a_creator_made_others_cannot_touch() -> Checked {
     Ok(())
 }
 
+/// Its locks lie elsewhere, where it has the right.
+#[tokio::test]
+async fn who_may_not_make_the_root_opens_all_the_same() -> Checked {
+    let server = Server::zookeeper()?;
+    let own = format!("{}/mine?auth=digest:ann:hunter2&acl=creator", server.url());
+    let ann = open(&own).await?;
+    let guard = ann.mutex("a").ttl(TTL).lock().await?;
+    let bob = open(&format!("{}?names=raw&root=/mine/none", server.url())).await?;
+    works(&bob, "/apps/job").await?;
+    assert!(Znodes::connect(server.addr())?.stat("/mine/none")?.is_none(), "he may make it");
+    guard.release().await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn nodes_are_where_the_url_says() -> Checked {
     let server = Server::zookeeper()?;

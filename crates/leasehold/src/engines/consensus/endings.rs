@@ -26,8 +26,8 @@ impl<E: Ensemble> ConsensusClient<E> {
             Some(lease) if !lease.is_doubtful() => self.end(lease, end.store).await?,
             _ => self.withdraw(&ticket).await?,
         };
-        self.leases.remove(ticket.id);
-        if let Some(lease) = lease {
+        // As it is by now: a value may have been bound to it meanwhile.
+        if let Some(lease) = self.leases.remove(ticket.id) {
             self.unbind(&lease).await;
         }
         Ok(if found { Released::Released } else { Released::AlreadyLost })
@@ -84,9 +84,11 @@ impl<E: Ensemble> ConsensusClient<E> {
             Mode::Permits { .. } => &[QueuePart::Permits, QueuePart::Door],
             Mode::Exclusive | Mode::Read | Mode::Write => &[QueuePart::Queue],
         };
-        let mut found = false;
+        let (mut found, mut begun) = (false, false);
         for part in parts {
-            found |= self.ensemble.withdraw(QueueId::of(&ticket.name, *part), ticket.id).await?;
+            let asked = self.ensemble.withdraw(QueueId::of(&ticket.name, *part), ticket.id).await;
+            found |= asked.map_err(|error| if begun { error.unknown() } else { error })?;
+            begun = true;
         }
         Ok(found)
     }

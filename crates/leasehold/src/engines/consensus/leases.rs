@@ -136,11 +136,18 @@ impl OwnLease {
 
 /// All leases of this client.
 #[derive(Debug, Default)]
-pub(super) struct OwnLeases(Mutex<HashMap<LeaseId, OwnLease>>);
+pub(super) struct OwnLeases(Mutex<LeaseTable>);
+
+#[derive(Debug, Default)]
+struct LeaseTable {
+    leases: HashMap<LeaseId, OwnLease>,
+    /// Which of them a value is bound to, and since which change of the store.
+    bound: HashMap<Name, (LeaseId, u64)>,
+}
 
 impl OwnLeases {
     pub(super) fn get(&self, id: LeaseId) -> Option<OwnLease> {
-        self.locked().get(&id).cloned()
+        self.locked().leases.get(&id).cloned()
     }
 
     /// The session of each of these.
@@ -148,12 +155,12 @@ impl OwnLeases {
         &self,
         ids: impl Iterator<Item = &'a LeaseId>,
     ) -> Vec<Option<Arc<Session>>> {
-        let leases = self.locked();
-        ids.map(|id| leases.get(id).map(|lease| Arc::clone(&lease.session))).collect()
+        let table = self.locked();
+        ids.map(|id| table.leases.get(id).map(|lease| Arc::clone(&lease.session))).collect()
     }
 
     pub(super) fn put(&self, lease: OwnLease) {
-        self.locked().insert(lease.ticket.id, lease);
+        self.locked().leases.insert(lease.ticket.id, lease);
     }
 
     /// A lease that is given up: nobody watches over it any more.
@@ -166,14 +173,14 @@ impl OwnLeases {
     }
 
     pub(super) fn remove(&self, id: LeaseId) -> Option<OwnLease> {
-        self.locked().remove(&id)
+        self.locked().remove(id)
     }
 
     /// Removes a fixed lease, if it still ends at this moment.
     pub(super) fn remove_ending(&self, id: LeaseId, moment: Moment) -> Option<OwnLease> {
-        let mut leases = self.locked();
-        let ends = leases.get(&id)?.fixed.as_ref().is_some_and(|(end, _)| *end == moment);
-        if ends { leases.remove(&id) } else { None }
+        let mut table = self.locked();
+        let fixed = table.leases.get(&id)?.fixed.as_ref();
+        if fixed.is_some_and(|(end, _)| *end == moment) { table.remove(id) } else { None }
     }
 
     /// Changes a lease, if it is there.
@@ -182,21 +189,101 @@ impl OwnLeases {
         id: LeaseId,
         change: impl FnOnce(&mut OwnLease) -> T,
     ) -> Option<T> {
-        self.locked().get_mut(&id).map(change)
+        self.locked().leases.get_mut(&id).map(change)
     }
 
     /// The leases that live on a session.
     pub(super) fn of(&self, session: &Session) -> Vec<LeaseId> {
-        let leases = self.locked();
-        let on = leases.values().filter(|lease| lease.session.id() == session.id());
+        let table = self.locked();
+        let on = table.leases.values().filter(|lease| lease.session.id() == session.id());
         on.map(|lease| lease.ticket.id).collect()
     }
 
-    pub(super) fn clear(&self) {
-        self.locked().clear();
+    /// A change has bound a value to this lease of ours, or to none: whether the lease
+    /// is there. Changes may be told in another order than that of the store.
+    pub(super) fn bind(&self, name: &Name, to: Option<LeaseId>, version: u64) -> bool {
+        let mut table = self.locked();
+        let to = to.filter(|id| table.leases.contains_key(id));
+        let former = table.bound.get(name).copied();
+        if former.is_none_or(|(_, newer)| newer < version) {
+            table.unbind(name, former);
+            table.bind(name, to, version);
+        }
+        to.is_some()
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<LeaseId, OwnLease>> {
+    pub(super) fn clear(&self) {
+        *self.locked() = LeaseTable::default();
+    }
+
+    fn locked(&self) -> MutexGuard<'_, LeaseTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LeaseTable {
+    fn remove(&mut self, id: LeaseId) -> Option<OwnLease> {
+        let lease = self.leases.remove(&id)?;
+        for name in &*lease.bound {
+            self.bound.remove(name);
+        }
+        Some(lease)
+    }
+
+    fn unbind(&mut self, name: &Name, former: Option<(LeaseId, u64)>) {
+        self.bound.remove(name);
+        if let Some(lease) = former.and_then(|(id, _)| self.leases.get_mut(&id)) {
+            Arc::make_mut(&mut lease.bound).remove(name);
+        }
+    }
+
+    fn bind(&mut self, name: &Name, to: Option<LeaseId>, version: u64) {
+        let Some((id, lease)) = to.and_then(|id| Some((id, self.leases.get_mut(&id)?))) else {
+            return;
+        };
+        Arc::make_mut(&mut lease.bound).insert(name.clone());
+        self.bound.insert(name.clone(), (id, version));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::{Mode, Owner};
+    use crate::name::Namespace;
+
+    fn name(text: &str) -> Name {
+        Name::new(&Namespace::default(), text).unwrap()
+    }
+
+    fn lease(leases: &OwnLeases) -> LeaseId {
+        let minute = Duration::from_secs(60);
+        let ticket = Ticket::new(name("n"), Mode::Exclusive);
+        let session = Arc::new(Session::new(1, minute, Duration::ZERO, Moment::default()));
+        let lease = OwnLease::new(&Claim::new(ticket, Owner::new("me"), minute), session);
+        let id = lease.ticket.id;
+        leases.put(lease);
+        id
+    }
+
+    fn bound(leases: &OwnLeases, id: LeaseId) -> Vec<Name> {
+        leases.get(id).unwrap().bound.iter().cloned().collect()
+    }
+
+    #[test]
+    fn a_lease_forgets_values_that_are_not_bound_to_it_any_more() {
+        let leases = OwnLeases::default();
+        let (one, two) = (lease(&leases), lease(&leases));
+        assert!(leases.bind(&name("a"), Some(one), 1));
+        assert!(leases.bind(&name("a"), Some(two), 2), "it is the other's now");
+        assert_eq!((bound(&leases, one), bound(&leases, two)), (vec![], vec![name("a")]));
+        assert!(!leases.bind(&name("a"), None, 3), "it is deleted");
+        assert_eq!(bound(&leases, two), []);
+        leases.bind(&name("b"), Some(two), 5);
+        leases.bind(&name("b"), None, 4);
+        assert_eq!(bound(&leases, two), [name("b")], "that was before");
+        leases.remove(two);
+        assert!(leases.locked().bound.is_empty());
+        assert!(!leases.bind(&name("b"), Some(two), 6), "nobody will unbind it");
     }
 }

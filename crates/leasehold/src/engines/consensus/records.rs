@@ -174,20 +174,19 @@ impl<E: Ensemble> ConsensusClient<E> {
             let (name, there) = (store.name.clone(), bond.clone());
             let asked = self.ensemble.store(name, condition, bytes.clone(), life.clone(), there);
             if let Some(version) = asked.await? {
-                self.remember(&store, bond);
+                self.remember(&store, bond, version);
                 return Ok(Ok(version));
             }
             self.check_bond(&store).await?;
         }
     }
 
-    /// Has a value seen to that is bound to a lease: with the lease, if it is ours.
-    fn remember(self: &Arc<Self>, store: &Store, bond: Option<Bond>) {
-        let (Some(ticket), Some(bond), name) = (&store.bound_to, bond, &store.name) else { return };
-        let ours = self.leases.update(ticket.id, |lease| {
-            Arc::make_mut(&mut lease.bound).insert(name.clone());
-        });
-        if ours.is_none() {
+    /// Has a value seen to that is bound to a lease: with the lease, if it is ours. An
+    /// earlier lease of ours that it was bound to has no more to do with it.
+    fn remember(self: &Arc<Self>, store: &Store, bond: Option<Bond>, version: u64) {
+        let (name, to) = (&store.name, store.bound_to.as_ref().zip(bond));
+        let ours = self.leases.bind(name, to.as_ref().map(|(ticket, _)| ticket.id), version);
+        if let Some((_, bond)) = to.filter(|_| !ours) {
             self.bonds.see_to(name, &bond, || self.see_it_out(name.clone(), bond.clone()));
         }
     }

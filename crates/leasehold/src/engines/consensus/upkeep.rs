@@ -24,6 +24,8 @@ pub(super) const SETTLED: Duration = Duration::from_millis(50);
 pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// The longest, while it fails again and again.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// The longest while others wait for this very entry to go.
+const PAUSE_WAITED_FOR: Duration = Duration::from_secs(1);
 
 impl<E: Ensemble> ConsensusClient<E> {
     /// Whether the last sign of life is not fresh any more.
@@ -196,27 +198,44 @@ impl<E: Ensemble> ConsensusClient<E> {
         let Some(lease) = self.leases.remove(id) else { return };
         let may_be_over = loss == Loss::Gone;
         self.tell(id, loss);
-        let _turn = self.cleaning.acquire().await;
-        if may_be_over && !lease.session.is_over() {
-            // Of thousands that went with their session, the first to have a turn
-            // finds out for all: they have nothing left to clear away.
-            let _ = self.ensemble.prove(Arc::clone(&lease.session)).await;
+        if may_be_over {
+            self.find_out(&lease.session).await;
         }
-        self.clear_up(&lease).await;
+        self.clear_away(&lease).await;
     }
 
-    /// Removes all that a lease has left, however long it takes, when its turn has
+    /// Whether a session is over: of thousands that went with it, the first to have a
+    /// turn finds out for all. They have nothing left to clear away.
+    async fn find_out(&self, session: &Arc<Session>) {
+        let _turn = self.cleaning.acquire().await;
+        if !session.is_over() {
+            let _ = self.ensemble.prove(Arc::clone(session)).await;
+        }
+    }
+
+    /// Removes all that a lease has left, however long it takes, whenever its turn has
     /// come: thousands may end at once, and others want to be served meanwhile.
     async fn clear_away(&self, lease: &OwnLease) {
+        for entry in lease.all() {
+            self.clear_entry(&lease.session, entry, lease.departure(entry)).await;
+        }
         let _turn = self.cleaning.acquire().await;
-        self.clear_up(lease).await;
+        self.unbind(lease).await;
     }
 
-    async fn clear_up(&self, lease: &OwnLease) {
-        for entry in lease.all() {
-            self.see_off(&lease.session, entry, lease.departure(entry)).await;
+    /// Removes an entry in turns: who pauses leaves the turn to others, whose entries
+    /// may be easier to remove.
+    async fn clear_entry(&self, session: &Session, entry: &QueueEntry, departure: Departure) {
+        let gone = vec![remove(entry, departure)];
+        let mut backoff = Backoff::new(PAUSE, PAUSE_MAX);
+        loop {
+            let turn = self.cleaning.acquire().await;
+            if self.has_gone(session, &gone).await {
+                return;
+            }
+            drop(turn);
+            backoff.sleep(&self.clock).await;
         }
-        self.unbind(lease).await;
     }
 
     /// Removes an entry, however long it takes, unless its session ends first.
@@ -227,10 +246,14 @@ impl<E: Ensemble> ConsensusClient<E> {
         departure: Departure,
     ) {
         let gone = vec![remove(entry, departure)];
-        let mut backoff = Backoff::new(PAUSE, PAUSE_MAX);
-        while !session.is_over() && self.ensemble.change(gone.clone()).await.is_err() {
+        let mut backoff = Backoff::new(PAUSE, PAUSE_WAITED_FOR);
+        while !self.has_gone(session, &gone).await {
             backoff.sleep(&self.clock).await;
         }
+    }
+
+    async fn has_gone(&self, session: &Session, gone: &[TxnStep]) -> bool {
+        session.is_over() || self.ensemble.change(gone.to_vec()).await.is_ok()
     }
 
     /// Ends a fixed lease then, or later if that was agreed before: when it ends.

@@ -141,6 +141,14 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 
     pub(super) async fn evict(self: Arc<Self>, eviction: Eviction) -> Result<Evicted> {
+        let mut written = false;
+        let evicted = self.take_all_away(&eviction, &mut written).await;
+        // What has been written stays, whatever fails after it.
+        evicted.map_err(|error| if written { error.unknown() } else { error })
+    }
+
+    /// Takes away what is to go; `written` from the first answer on that says so.
+    async fn take_all_away(&self, eviction: &Eviction, written: &mut bool) -> Result<Evicted> {
         let (mut holding, _) = self.seen(&eviction.name).await?;
         holding.retain(|seen| seen.is(eviction.target));
         let mut leases = Vec::new();
@@ -150,7 +158,7 @@ impl<E: Ensemble> ConsensusClient<E> {
             if !is_held && (eviction.ask || eviction.target != Target::All) {
                 continue;
             }
-            if self.take_away(&seen, &eviction).await? && is_held {
+            if self.take_away(&seen, eviction, written).await? && is_held {
                 leases.push(seen.held());
             }
         }
@@ -159,7 +167,12 @@ impl<E: Ensemble> ConsensusClient<E> {
 
     /// Asks the holder to leave; or tells it to, waits a moment, and removes what
     /// is left.
-    async fn take_away(&self, seen: &SeenClaim, eviction: &Eviction) -> Result<bool> {
+    async fn take_away(
+        &self,
+        seen: &SeenClaim,
+        eviction: &Eviction,
+        any: &mut bool,
+    ) -> Result<bool> {
         let mut found = false;
         let Some(bytes) = self.word_for(seen, eviction) else { return Ok(false) };
         for entry in &seen.entries {
@@ -168,6 +181,7 @@ impl<E: Ensemble> ConsensusClient<E> {
             let step = TxnStep::Write { key: Arc::clone(&key), fence, bytes };
             let written = self.ensemble.change(vec![step]).await?.is_some();
             found |= written;
+            *any |= written;
             if written && !eviction.ask {
                 self.wait_for_departure(&key).await?;
                 let departure = Departure::Early(None);

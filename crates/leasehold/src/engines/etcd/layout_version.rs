@@ -11,7 +11,8 @@ const VERSION: &str = "2";
 
 impl Etcd {
     /// Refuses a root of another layout; whoever comes first says which it is. Who may
-    /// not read that uses what others look after.
+    /// not read that, or not write it, uses what others look after. With names that are
+    /// raw it counts as well: values and tombstones lie below the root all the same.
     pub(super) async fn check_layout(&self) -> Result<()> {
         let key = self.keys.layout();
         let found = match self.link.ask(txn::one(&key), self.link.deadline()).await {
@@ -20,7 +21,10 @@ impl Etcd {
         };
         match found {
             Some(found) => self.check_version(&found),
-            None => self.claim_root(&key).await,
+            None => match self.claim_root(&key).await {
+                Err(error) if error.kind() == ErrorKind::Denied => Ok(()),
+                claimed => claimed,
+            },
         }
     }
 

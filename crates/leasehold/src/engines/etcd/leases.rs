@@ -50,7 +50,7 @@ impl Leases {
         }
         tokio::select! {
             session = self.agree(span, by) => session,
-            () = self.link.clock().sleep_until(by) => Err(unanswered()),
+            () = self.link.overdue(by) => Err(unanswered()),
         }
     }
 
@@ -108,7 +108,7 @@ impl Leases {
         let answered = tokio::select! {
             biased;
             answer = answer => answer.is_ok(),
-            () = self.link.clock().sleep_until(by) => false,
+            () = self.link.overdue(by) => false,
         };
         match answered {
             true => Ok(()),

@@ -243,7 +243,8 @@ impl Etcd {
         let gone: Vec<_> = mine.filter_map(|key| self.withdrawing(&key)).collect();
         let any = !gone.is_empty();
         for request in gone {
-            self.link.ask(request, by).await?;
+            // The tombstone is there.
+            self.link.ask(request, by).await.map_err(Error::unknown)?;
         }
         Ok(any)
     }
@@ -292,7 +293,7 @@ impl Etcd {
     }
 
     /// As much of a line as matters to `mine`, all of it if that is nobody's.
-    async fn whole(
+    pub(super) async fn whole(
         &self,
         place: &QueueKeys,
         first: RangeResponse,

@@ -3,7 +3,8 @@
 // Waits for a real process, in tests alone.
 #![allow(clippy::disallowed_methods)]
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,6 +56,34 @@ impl EtcdTestServer {
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.status.success(), "{text}{}", String::from_utf8_lossy(&done.stderr));
         text
+    }
+
+    /// How many requests for keys it has answered.
+    pub(super) fn answered(&self) -> u64 {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.ports[0])).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let kv = |line: &&str| {
+            line.starts_with("grpc_server_handled_total") && line.contains("etcdserverpb.KV")
+        };
+        let counts = text.lines().filter(kv).filter_map(|line| line.rsplit_once(' '));
+        counts.map(|(_, count)| count.parse::<u64>().unwrap()).sum()
+    }
+
+    /// Turns users on: `root:secret`, and `op:pw`, who may read all of ours and write
+    /// what begins with one of these.
+    pub(super) fn turn_users_on(&self, writes: &[&str]) {
+        self.ctl(&["user", "add", "root:secret"]);
+        self.ctl(&["user", "grant-role", "root", "root"]);
+        self.ctl(&["user", "add", "op:pw"]);
+        self.ctl(&["role", "add", "op"]);
+        self.ctl(&["role", "grant-permission", "op", "read", "leasehold/", "--prefix=true"]);
+        for prefix in writes {
+            self.ctl(&["role", "grant-permission", "op", "readwrite", prefix, "--prefix=true"]);
+        }
+        self.ctl(&["user", "grant-role", "op", "op"]);
+        self.ctl(&["auth", "enable"]);
     }
 
     fn command(&self, args: &[&str]) -> Command {

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use super::Etcd;
 use super::server::EtcdTestServer;
-use crate::claim::{Claim, LeaseId, Mode, Owner, Ticket, Verdict, Wants};
+use super::txn;
+use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Store, Ticket, Verdict, Wants};
 use crate::clock::Clock;
-use crate::engine::Event;
+use crate::engine::{Event, Eviction, Target};
 use crate::engines::consensus::{
     self, Departure, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, QueueEntry,
     QueueId, QueuePart, Session, TxnStep, ValueLife, ValueNews,
 };
-use crate::error::{ErrorKind, Result};
+use crate::error::{Effect, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -761,4 +762,130 @@ async fn a_line_without_a_tail_is_handed_over_by_its_front() {
     let next = entry(&etcd, &line, Mode::Exclusive).await;
     leave(&etcd, next, FRONT).await;
     assert_eq!(keys_left(&server).trim(), "");
+}
+
+/// As after every process that locks, works and exits: its front goes with its lease.
+#[tokio::test]
+async fn without_a_front_the_way_back_is_not_followed_far() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let line = queue("gone");
+    let mut alive = Vec::new();
+    for _ in 0..12 {
+        alive.push(entry(&etcd, &line, Mode::Exclusive).await);
+    }
+    let mut last = alive.pop().unwrap();
+    for first in alive {
+        leave(&etcd, first, Departure::Front { waited: true }).await;
+    }
+    server.ctl(&["del", "leasehold/default/locks/gone/locks/~/front"]);
+    let before = server.answered();
+    assert_eq!(told(&etcd, &line, &mut last).await, None);
+    let asked = server.answered() - before;
+    // Two entries, the way between them, two looks; and a note of who holds at most.
+    assert!(asked < 8, "{asked}");
+}
+
+/// Nothing but its first entries, which fit.
+#[tokio::test]
+async fn the_front_of_a_line_is_told_though_the_line_is_larger_than_an_answer() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let line = queue("large");
+    let mut newcomer = newcomer(Mode::Exclusive);
+    newcomer.metadata.label = "x".repeat(350_000).into();
+    let mut alive = Vec::new();
+    for _ in 0..140 {
+        newcomer.id = LeaseId::random();
+        alive.push(joined(&etcd, &line, &newcomer).await.mine.remove(0));
+    }
+    leave(&etcd, alive.remove(0), FRONT).await;
+    server.ctl(&["del", "leasehold/default/locks/large/locks/~/front"]);
+    assert_eq!(told(&etcd, &line, &mut alive[0]).await, None);
+}
+
+#[tokio::test]
+async fn a_session_that_stands_in_line_is_granted_when_its_turn_comes() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("timeout=1s").await;
+    let turns = etcd.link.all_turns();
+    let others = async {
+        for _ in 0..4 {
+            Clock::System.sleep_until(Clock::System.now().after(Duration::from_millis(400))).await;
+            etcd.link.one_is_served();
+        }
+        drop(turns);
+    };
+    let (session, ()) = tokio::join!(etcd.session(TTL, NONE), others);
+    session.expect("it had no turn before");
+}
+
+#[tokio::test]
+async fn a_request_that_has_no_time_left_says_nothing_of_the_servers() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let mut events = etcd.bus().subscribe();
+    let past = Clock::System.now();
+    let late = etcd.link.ask(txn::one("a"), past).await.unwrap_err();
+    assert_eq!((late.kind(), late.effect()), (ErrorKind::Unavailable, Effect::NotApplied));
+    etcd.close().await.unwrap();
+    assert!(events.next().await.is_none(), "holders are told that the servers are away");
+}
+
+/// Who may not write the version of the layout leaves it to those who may.
+#[tokio::test]
+async fn a_fresh_root_is_open_to_those_who_may_not_write_its_layout() {
+    let server = EtcdTestServer::start();
+    server.client("root=elsewhere").await;
+    server.turn_users_on(&["leasehold/default/", "leasehold/tombstones/"]);
+    for options in ["", "names=raw"] {
+        server.client_as("op:pw@", options).await.unwrap();
+    }
+    let etcd = server.client_as("op:pw@", "").await.unwrap();
+    assert_eq!(entry(&etcd, &queue("n"), Mode::Exclusive).await.mode, Mode::Exclusive);
+}
+
+/// One of two has been evicted, and the other cannot be; the tombstone is up, and the
+/// entry cannot be removed.
+#[tokio::test]
+async fn what_fails_after_a_write_is_unknown() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let held = entry(&etcd, &queue("held"), Mode::Read).await;
+    entry(&etcd, &queue("held"), Mode::Read).await;
+    let other = entry(&etcd, &queue("other"), Mode::Exclusive).await;
+    server.turn_users_on(&[&held.key, "leasehold/tombstones/"]);
+    let op = server.client_as("op:pw@", "").await.unwrap();
+    let engine = consensus::engine(Arc::clone(&op), Clock::System);
+    let eviction = Eviction::new(name("held"), Target::All, "ann", "stuck").unwrap();
+    let error = engine.evict(eviction).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::Unknown));
+    let eviction = Eviction::new(name("other"), Target::All, "ann", "stuck").unwrap();
+    let error = engine.evict(eviction).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::NotApplied));
+    let error = op.withdraw(queue("other"), other.id.unwrap()).await.unwrap_err();
+    assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::Unknown));
+}
+
+/// A value that is bound to a lease while that is released.
+#[tokio::test]
+async fn a_value_that_is_bound_in_the_last_moment_goes_with_the_lease() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let engine = consensus::engine(Arc::clone(&etcd), Clock::System);
+    let mut bound = 0;
+    for at in 0..50 {
+        let ticket = Ticket::new(name("n"), Mode::Exclusive);
+        let claim = Claim::new(ticket.clone(), Owner::new("me"), TTL);
+        assert!(matches!(engine.acquire(claim).await, Ok(Verdict::Granted(_))));
+        let value = name(&format!("value{at}"));
+        let mut store = Store::put(value.clone(), b"v".to_vec());
+        store.bound_to = Some(ticket.clone());
+        let store = engine.records().unwrap().store(store);
+        let (stored, released) = tokio::join!(store, engine.release(ticket, Ending::new()));
+        released.unwrap();
+        bound += usize::from(stored.is_ok());
+        soon(async { while etcd.load(value.clone()).await.unwrap().is_some() {} }).await;
+    }
+    assert!(bound > 0, "it never came about");
 }

@@ -84,8 +84,9 @@ impl ZkClient {
         ZkRequest::Create { path, data, node, acl: self.terms.settings.acl }
     }
 
-    /// Makes whatever is missing above `path`. Servers remove it once it is empty.
-    pub(super) async fn make_above(&self, session_link: &SessionLink, path: &str) -> Result<()> {
+    /// Makes whatever is missing above `path`; whether nobody forbids that. Servers
+    /// remove it once it is empty.
+    pub(super) async fn make_above(&self, session_link: &SessionLink, path: &str) -> Result<bool> {
         let make = |node| above(path).into_iter().map(move |path| (path, node));
         let containers =
             make(CreateMode::Container).map(|(path, node)| self.create(path, vec![], node));
@@ -123,19 +124,21 @@ pub(super) async fn ask_on(
     Ok(answers)
 }
 
-/// It does not matter who has made a node that we need.
-fn made(answers: Vec<ZkAnswer>) -> Result<()> {
+/// It does not matter who has made a node that we need. False if one of them may be
+/// missing because we may not make it.
+fn made(answers: Vec<ZkAnswer>) -> Result<bool> {
+    let mut allowed = true;
     for answer in answers {
         match answer.result {
             Ok(_) | Err(Code::NODE_EXISTS) => {}
             // One above went away meanwhile. Whoever needs it will ask again.
             Err(Code::NO_NODE) => {}
             // Those above may be another's to look after; they only have to be there.
-            Err(Code::NO_AUTH) => {}
+            Err(Code::NO_AUTH) => allowed = false,
             Err(code) => return Err(fault::refused(code)),
         }
     }
-    Ok(())
+    Ok(allowed)
 }
 
 pub(super) fn only(answers: Vec<ZkAnswer>) -> Result<ZkAnswer> {

@@ -13,7 +13,8 @@ const VERSION: &str = "1";
 const ATTEMPTS: usize = 10;
 
 impl ZkClient {
-    /// Refuses a root of another layout; whoever comes first says which it is.
+    /// Refuses a root of another layout; whoever comes first says which it is. With
+    /// names that are raw it counts as well: values lie below the root all the same.
     pub(super) async fn check_layout(&self) -> Result<()> {
         let path = self.layout.version();
         for _ in 0..ATTEMPTS {
@@ -34,10 +35,12 @@ impl ZkClient {
     /// Whether that is done, or left to those who may.
     async fn write_version(&self, path: &str) -> Result<bool> {
         let session_link = self.sessions.any().await?;
-        self.make_above(&session_link, path).await?;
+        let allowed = self.make_above(&session_link, path).await?;
         let node = self.create(path.to_owned(), VERSION.into(), CreateMode::Persistent);
         match only(ask(&session_link, vec![node]).await?)?.result {
             Ok(_) | Err(Code::NO_AUTH) => Ok(true),
+            // Not even its root is ours to make.
+            Err(Code::NO_NODE) if !allowed => Ok(true),
             Err(Code::NO_NODE | Code::NODE_EXISTS) => Ok(false),
             Err(code) => Err(fault::refused(code)),
         }

@@ -122,7 +122,9 @@ impl ZkClient {
                     self.terms.wall.learn(self.terms.clock.now(), stat.changed_at);
                     return Ok(self.terms.wall.shows(moment).unwrap_or(stat.changed_at));
                 }
-                Err(Code::NO_NODE) => self.make_above(&session_link, &format!("{path}/")).await?,
+                Err(Code::NO_NODE) => {
+                    self.make_above(&session_link, &format!("{path}/")).await?;
+                }
                 Ok(_) => return Err(fault::misfit()),
                 Err(code) => return Err(fault::refused(code)),
             }
@@ -150,7 +152,9 @@ impl ZkClient {
                     return Ok(Some(version));
                 }
                 WriteResult::Unguarded => return Ok(None),
-                WriteResult::Rootless => self.make_above(&session_link, &path).await?,
+                WriteResult::Rootless => {
+                    self.make_above(&session_link, &path).await?;
+                }
                 WriteResult::Conflict if matches!(condition, If::Stamp(_)) => return Ok(None),
                 WriteResult::Conflict => {}
             }

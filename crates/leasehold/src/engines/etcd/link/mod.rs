@@ -103,6 +103,29 @@ impl EtcdLink {
         self.clock.now().after(self.timeout)
     }
 
+    /// Resolves once a verb that has to end `by` is late: not as long as requests of
+    /// this client stand in line.
+    pub(super) async fn overdue(&self, by: Moment) {
+        loop {
+            let until = self.turns.moved(by, self.timeout);
+            if self.clock.now() >= until {
+                return;
+            }
+            self.clock.sleep_until(until).await;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn one_is_served(&self) {
+        self.turns.one_is_served(&self.clock);
+    }
+
+    /// Has all others stand in line.
+    #[cfg(test)]
+    pub(super) fn all_turns(&self) -> tokio::sync::SemaphorePermit<'_> {
+        self.turns.take_all()
+    }
+
     pub(super) async fn ask<C: EtcdCall>(&self, request: C, by: Moment) -> Result<C::Answer> {
         self.try_ask(request, by).await.map_err(CallFault::into_error)
     }
@@ -116,6 +139,10 @@ impl EtcdLink {
     ) -> Result<C::Answer, CallFault> {
         let has_effect = request.has_effect();
         let (_turn, by) = self.turns.take(&self.clock, by, self.timeout).await?;
+        if self.clock.now() >= by {
+            // Nobody was asked: it says nothing of the servers.
+            return Err(fault::late(false));
+        }
         let mut servers = self.dialers.len();
         let mut token_may_be_old = true;
         loop {
