@@ -766,6 +766,49 @@ async fn a_damaged_name_stands_in_nobodys_way() {
     }
 }
 
+/// The version of a name, as whoever looks sees it.
+async fn version(table: &Table, text: &str) -> Option<i64> {
+    let versions = table.0.versions_of([&name(text)].into_iter()).await.unwrap();
+    versions.get(&name(text)).map(|it| it.version)
+}
+
+/// Its place is behind those of a line that has begun anew since.
+#[tokio::test]
+async fn a_waiter_that_has_lost_its_seat_stands_in_nobodys_way() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        granted(&other, claim("n", "holder")).await;
+        let dead = self::table(&url).await;
+        queued(&dead, claim("n", "dead")).await;
+        let lost = queued(&table, claim("n", "lost")).await;
+        set_end(&dead, false).await;
+        set_end(&table, false).await;
+        table.0.own_sessions.known().clear();
+        many_queued(&other, "n", 2).await;
+        let late = queued(&table, claim("n", "late")).await;
+        for _ in 0..2 {
+            table.0.look_around().await.unwrap();
+        }
+        assert!(!table.0.tickets.is_queued(lost.ticket.id), "it was not told");
+        assert!(table.0.lines.is_first(late.ticket.id), "it stands in the way");
+        let (version, soon) = (version(&table, "n").await, now().after(HOUR / 60));
+        assert!(!table.0.lines.is_due(&name("n"), version, soon), "it is looked for all the time");
+    }
+}
+
+#[tokio::test]
+async fn nobody_looks_for_a_waiter_that_is_given_back_in_vain() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        granted(&table, claim("n", "holder")).await;
+        let waiter = queued(&table, claim("n", "waiter")).await;
+        table.0.pool.close();
+        table.release(waiter.ticket, Ending::new()).await.unwrap_err();
+        assert!(table.0.lines.is_empty());
+    }
+}
+
 /// However many portions they come in, one extension serves all who share a session.
 #[tokio::test]
 async fn leases_that_are_renewed_together_extend_their_session_once() {
