@@ -98,11 +98,14 @@ impl OwnLines {
         index.lines.get(name).is_some_and(|line| line.version != version || line.look_at <= now)
     }
 
-    /// Somebody has looked for all of a name.
-    pub(super) fn looked(&self, name: &Name, version: Option<i64>, look_at: Moment) {
-        if let Some(line) = self.index().lines.get_mut(name) {
-            (line.version, line.look_at) = (version, look_at);
-        }
+    /// Somebody has looked for all of a name; true if it has changed since the last
+    /// time, or nobody waits any more.
+    pub(super) fn looked(&self, name: &Name, version: Option<i64>, look_at: Moment) -> bool {
+        let mut index = self.index();
+        let Some(line) = index.lines.get_mut(name) else { return true };
+        let before = std::mem::replace(&mut line.version, version);
+        line.look_at = look_at;
+        before != version
     }
 }
 

@@ -809,6 +809,30 @@ async fn nobody_looks_for_a_waiter_that_is_given_back_in_vain() {
     }
 }
 
+/// It would fit beside the holder, but it is not its turn.
+#[tokio::test]
+async fn whoever_fits_and_is_not_next_is_not_looked_for_all_the_time() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        let wants = |mode| {
+            let ticket = Ticket::new(name("n"), mode);
+            Claim::new(ticket, Owner::new("wants"), HOUR)
+        };
+        granted(&other, wants(Mode::Read)).await;
+        queued(&other, wants(Mode::Write)).await;
+        for _ in 0..2 {
+            queued(&table, wants(Mode::Read)).await;
+        }
+        table.0.look_around().await.unwrap();
+        let (version, soon) = (version(&table, "n").await, now().after(HOUR / 60));
+        assert!(!table.0.lines.is_due(&name("n"), version, soon));
+        // Whoever looks again because it is time has not seen a change.
+        table.0.lines.looked(&name("n"), version, Moment::default());
+        assert!(!table.0.look_around().await.unwrap(), "nothing has changed");
+    }
+}
+
 /// However many portions they come in, one extension serves all who share a session.
 #[tokio::test]
 async fn leases_that_are_renewed_together_extend_their_session_once() {

@@ -114,11 +114,12 @@ impl TableClient {
         Name::new(&Namespace::new(row.text(at)?)?, self.name_of(row, at + 1)?)
     }
 
-    /// Looks at a name for all of ours that wait for it; false if that was in vain.
+    /// Looks at a name for all of ours that wait for it; false if nothing has changed
+    /// or it was in vain.
     async fn look_at_name(&self, name: &Name) -> Result<bool> {
         let Some(first) = self.lines.first(name) else { return Ok(false) };
         match self.load(Errand::to(name).about(first.id)).await {
-            Ok(page) => self.take_in(&page, &first).map(|()| true),
+            Ok(page) => self.take_in(&page, &first),
             // Whoever waits for it hears so when it claims again.
             Err(error) if is_about_one_name(&error) => {
                 self.tickets.stir(first.id);
@@ -129,16 +130,16 @@ impl TableClient {
     }
 
     /// Tells all of ours what became of a name; one for whom there is something to
-    /// do does it itself, because others wait for this task.
-    fn take_in(&self, page: &NameRow, first: &Ticket) -> Result<()> {
+    /// do does it itself, because others wait for this task. True if the name has
+    /// changed since the last look.
+    fn take_in(&self, page: &NameRow, first: &Ticket) -> Result<bool> {
         self.hand_out(page);
         // Whoever had a place before the first that is left has none any more.
         for id in self.lines.before(&page.name, page.first()?.unwrap_or(u64::MAX)) {
             self.tickets.stir(id);
         }
         let look_at = self.tell_first(page, first);
-        self.lines.looked(&page.name, page.version(), look_at);
-        Ok(())
+        Ok(self.lines.looked(&page.name, page.version(), look_at))
     }
 
     /// Tells our first what to expect; when the name may open although it does not
@@ -201,7 +202,7 @@ fn outlook(page: &NameRow, ticket: &Ticket, session: SessionId) -> Option<Outloo
     if !waits || !done.follow_ups.is_empty() {
         return None;
     }
-    let opens = next.opens_at(ticket.mode).since(page.now);
-    let look_at = page.sent_at.after(opens.max(BREATH));
+    let recheck_in = next.recheck_at(ticket.id, ticket.mode).since(page.now);
+    let look_at = page.sent_at.after(recheck_in.max(BREATH));
     Some(Outlook { look_at, floor: page.newest() })
 }
