@@ -833,6 +833,27 @@ async fn whoever_fits_and_is_not_next_is_not_looked_for_all_the_time() {
     }
 }
 
+/// It is handed over after the claim was read, and looked at before that is answered.
+#[tokio::test]
+async fn a_hand_over_to_one_that_is_claiming_again_is_seen() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        let held = claim("n", "holder");
+        granted(&other, held.clone()).await;
+        let waiters = many_queued(&table, "n", 2).await;
+        let (ticket, tickets) = (&waiters[0].ticket, &table.0.tickets);
+        let (session, _) = tickets.known(ticket.id).unwrap();
+        tickets.stir(ticket.id);
+        let page = table.0.load(Errand::to(&name("n")).about(ticket.id)).await.unwrap();
+        release(&other, held.ticket).await;
+        table.0.look_around().await.unwrap();
+        table.0.waits(ticket, session, &page, Moment::NEVER);
+        table.0.look_around().await.unwrap();
+        assert!(matches!(tickets.last_look(ticket.id), Wake::Granted { .. }), "nobody told it");
+    }
+}
+
 /// However many portions they come in, one extension serves all who share a session.
 #[tokio::test]
 async fn leases_that_are_renewed_together_extend_their_session_once() {

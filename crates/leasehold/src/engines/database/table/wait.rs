@@ -169,11 +169,11 @@ impl TableClient {
         outlook.look_at
     }
 
-    /// Tells those of ours that hold it, and do not know.
+    /// Tells those of ours that hold it, and do not know: one whose claim is on its
+    /// way as well, because that may have been read before.
     fn hand_out(&self, page: &NameRow) {
         for id in page.state.targets(Target::All) {
-            if self.tickets.is_queued(id)
-                && let Some((session, Some((fence, predecessor)))) = page.state.find(id)
+            if let Some((session, Some((fence, predecessor)))) = page.state.find(id)
                 && !page.left(session).is_zero()
             {
                 self.hand(id, fence, predecessor);
