@@ -854,6 +854,23 @@ async fn a_hand_over_to_one_that_is_claiming_again_is_seen() {
     }
 }
 
+/// The dead in front of it are not to be read any more, so there is something to
+/// write, and it cannot be written for a session that has ended.
+#[tokio::test]
+async fn a_claim_whose_session_has_ended_takes_a_new_one_behind_the_dead_as_well() {
+    for server in DatabaseServer::each() {
+        let (table, other) = (self::table(&server.url()).await, self::table(&server.url()).await);
+        granted(&other, claim("n", "holder")).await;
+        let dead = self::table(&server.url()).await;
+        queued(&dead, claim("n", "dead")).await;
+        let living = claim("n", "living");
+        table.0.session_for(&living).await.unwrap();
+        set_end(&dead, false).await;
+        set_end(&table, false).await;
+        queued(&table, living).await;
+    }
+}
+
 /// However many portions they come in, one extension serves all who share a session.
 #[tokio::test]
 async fn leases_that_are_renewed_together_extend_their_session_once() {
