@@ -871,6 +871,23 @@ async fn a_claim_whose_session_has_ended_takes_a_new_one_behind_the_dead_as_well
     }
 }
 
+/// MariaDB cuts what it puts together from many rows, without an error, at a length
+/// that every server sets for itself.
+#[tokio::test]
+async fn a_line_is_read_whole_however_short_the_answers_of_the_server_are() {
+    for server in DatabaseServer::each() {
+        let pool = pool(&server.url()).await;
+        let short = suited(&pool, "SELECT 1", "SET GLOBAL group_concat_max_len = 64");
+        pool.batch(short).await.unwrap();
+        let table = table(&server.url()).await;
+        let held = claim("n", "holder");
+        granted(&table, held.clone()).await;
+        let waiters = many_queued(&table, "n", 12).await;
+        release(&table, held.ticket).await;
+        assert!(is_handed(&table, &waiters[0]));
+    }
+}
+
 /// However many portions they come in, one extension serves all who share a session.
 #[tokio::test]
 async fn leases_that_are_renewed_together_extend_their_session_once() {
