@@ -888,6 +888,24 @@ async fn a_line_is_read_whole_however_short_the_answers_of_the_server_are() {
     }
 }
 
+/// It may have been extended since the sweep has looked.
+#[tokio::test]
+async fn a_sweep_takes_no_place_of_a_session_that_lives() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        granted(&table, claim("n", "holder")).await;
+        let waiter = queued(&table, claim("n", "waiter")).await;
+        let (session, _) = table.0.tickets.known(waiter.ticket.id).unwrap();
+        let [space, text] = table.0.key(&name("n"));
+        let ended = vec![space, text, columns::int(session).into(), sweep::count(7)];
+        let end = &table.0.sweeping.end_seats;
+        assert_eq!(table.0.run(end, ended.clone()).await.unwrap().affected, 0);
+        assert_eq!(seats(&table.0.pool).await, 1);
+        set_end(&table, false).await;
+        assert_eq!(table.0.run(end, ended).await.unwrap().affected, 1);
+    }
+}
+
 /// However many portions they come in, one extension serves all who share a session.
 #[tokio::test]
 async fn leases_that_are_renewed_together_extend_their_session_once() {
