@@ -75,16 +75,11 @@ impl Hand<'_> {
     }
 
     fn busy(&self, id: LeaseId, mode: Mode) -> Answer {
-        let queue = &self.state.queue;
-        // Whoever is not the head has nothing to look for before the head and
-        // the one right before had their chance; this keeps an expiry from
-        // waking the whole queue.
-        let ahead = queue.head().into_iter().filter(|head| head.id != id).chain(queue.before(id));
-        let look = ahead.map(|seat| seat.expires).fold(self.state.opens_at(mode), Moment::max);
+        let placed = self.state.queue.find(id);
         Answer::Busy {
             holder: self.state.holders.first().map(|lease| lease.holder(self.now)),
-            recheck_in: look.since(self.now),
-            placed: queue.find(id).map(|seat| seat.expires.since(self.now)),
+            recheck_in: self.state.recheck_at(id, mode).since(self.now),
+            placed: placed.map(|seat| seat.expires.since(self.now)),
         }
     }
 

@@ -141,6 +141,17 @@ impl State {
         ends.min().unwrap_or_default().max(self.closed_until)
     }
 
+    /// When one who waits, or would, has to see for itself.
+    ///
+    /// Whoever is not the head has nothing to look for before the head and the one
+    /// right before had their chance; this keeps an expiry from waking the whole
+    /// queue.
+    pub(crate) fn recheck_at(&self, id: LeaseId, mode: Mode) -> Moment {
+        let head = self.queue.head().into_iter().filter(|head| head.id != id);
+        let ahead = head.chain(self.queue.before(id));
+        ahead.map(|seat| seat.expires).fold(self.opens_at(mode), Moment::max)
+    }
+
     /// Remembers how a lease ended; says so if anything is bound to it.
     pub(super) fn end(
         &mut self,

@@ -9,7 +9,7 @@ use crate::name::Name;
 pub(super) struct Errand<'a> {
     pub(super) name: &'a Name,
     /// One of our sessions whose end we want to know, and which must live for the
-    /// swap; or 0.
+    /// swap; or 0. Once it has ended, nothing is written: a verb does nothing then.
     pub(super) session: SessionId,
     /// Of whose seat it is about, if any.
     pub(super) lease: Option<LeaseId>,

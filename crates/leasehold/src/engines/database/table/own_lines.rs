@@ -47,7 +47,9 @@ impl OwnLines {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ticket has this place in a name of this version.
+    /// A ticket has this place in a name of this version. Whoever has looked for all
+    /// has seen another: what became of this one since may be missed, so somebody
+    /// looks once more.
     pub(super) fn join(&self, ticket: &Ticket, place: u64, version: Option<i64>, look_at: Moment) {
         let mut index = self.index();
         index.leave(ticket.id);
@@ -55,6 +57,9 @@ impl OwnLines {
         let new = || OwnLine { waiting: BTreeMap::new(), version, look_at };
         let line = index.lines.entry(ticket.name.clone()).or_insert_with(new);
         line.waiting.insert((place, ticket.id), ticket.clone());
+        if line.version != version {
+            line.look_at = Moment::default();
+        }
     }
 
     pub(super) fn leave(&self, id: LeaseId) {
@@ -98,11 +103,14 @@ impl OwnLines {
         index.lines.get(name).is_some_and(|line| line.version != version || line.look_at <= now)
     }
 
-    /// Somebody has looked for all of a name.
-    pub(super) fn looked(&self, name: &Name, version: Option<i64>, look_at: Moment) {
-        if let Some(line) = self.index().lines.get_mut(name) {
-            (line.version, line.look_at) = (version, look_at);
-        }
+    /// Somebody has looked for all of a name; true if it has changed since the last
+    /// time, or nobody waits any more.
+    pub(super) fn looked(&self, name: &Name, version: Option<i64>, look_at: Moment) -> bool {
+        let mut index = self.index();
+        let Some(line) = index.lines.get_mut(name) else { return true };
+        let before = std::mem::replace(&mut line.version, version);
+        line.look_at = look_at;
+        before != version
     }
 }
 
@@ -138,5 +146,16 @@ mod tests {
         assert!(!due(Some(1), 49) && due(Some(2), 49) && due(None, 49) && due(Some(1), 50));
         lines.looked(&one.name, Some(2), at(90));
         assert!(!due(Some(2), 60));
+    }
+
+    #[test]
+    fn whoever_joins_with_what_was_read_before_the_last_look_is_looked_for() {
+        let (lines, one, two) = (OwnLines::default(), ticket(), ticket());
+        let two = Ticket { name: one.name.clone(), ..two };
+        lines.join(&one, 0, Some(2), Moment::NEVER);
+        lines.join(&two, 1, Some(2), Moment::NEVER);
+        assert!(!lines.is_due(&one.name, Some(2), Moment::default()));
+        lines.join(&two, 1, Some(1), Moment::NEVER);
+        assert!(lines.is_due(&one.name, Some(2), Moment::default()));
     }
 }

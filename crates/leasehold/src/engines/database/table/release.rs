@@ -19,6 +19,9 @@ impl TableClient {
         if let Some(store) = &ending.store {
             store.check_as_ending(&ticket)?;
         }
+        // Even if this fails: nobody looks for it any more, and those who come after
+        // it are not to wait for what it would see.
+        self.lines.leave(ticket.id);
         let known = self.tickets.known(ticket.id);
         // Where one has waited, others probably do, and there is more to it.
         let crowded = self.tickets.is_crowded(ticket.id);

@@ -110,10 +110,16 @@ impl TableClient {
     ) -> Result<Option<(T, NameRow)>> {
         let _turn = self.turns.enter(errand.name).await;
         let mut page = self.load(errand).await?;
-        if !errand.leaves && page.may_be_written(errand.session) {
+        let lives = page.may_be_written(errand.session);
+        if !errand.leaves && lives {
             self.serve(&mut page).await?;
         }
         let done = act(&mut page)?;
+        if !lives {
+            // No swap can succeed, and the dead who were not read are one in any
+            // case: it would be tried until the patience ends.
+            return Ok(Some((done, page)));
+        }
         self.serve_more(&mut page).await?;
         if page.is_to_be_written() {
             if !self.write(&mut page, errand.session).await? {

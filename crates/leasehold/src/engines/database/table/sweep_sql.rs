@@ -17,7 +17,7 @@ pub(super) struct SweepSql {
     /// 1 how many.
     pub(super) dead: SqlText,
     pub(super) dead_seats: SqlText,
-    /// 1 namespace, 2 name, 3 session, 4 how many.
+    /// 1 namespace, 2 name, 3 session, 4 how many; it may have been extended since.
     pub(super) end_seats: SqlText,
     /// 1 how many.
     pub(super) retired: SqlText,
@@ -62,7 +62,8 @@ impl SweepSql {
             ),
             end_seats: text(&names.family.delete_some(
                 "{seats}",
-                "WHERE namespace = $1 AND name = $2 AND session = $3 LIMIT $4",
+                "WHERE namespace = $1 AND name = $2 AND session = $3 AND EXISTS \
+                 (SELECT 1 FROM {sessions} s WHERE s.id = $3 AND s.expires <= {then}) LIMIT $4",
             )),
             retired: text(
                 "SELECT s.id FROM {sessions} s \

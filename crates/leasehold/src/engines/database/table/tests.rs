@@ -766,6 +766,146 @@ async fn a_damaged_name_stands_in_nobodys_way() {
     }
 }
 
+/// The version of a name, as whoever looks sees it.
+async fn version(table: &Table, text: &str) -> Option<i64> {
+    let versions = table.0.versions_of([&name(text)].into_iter()).await.unwrap();
+    versions.get(&name(text)).map(|it| it.version)
+}
+
+/// Its place is behind those of a line that has begun anew since.
+#[tokio::test]
+async fn a_waiter_that_has_lost_its_seat_stands_in_nobodys_way() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        granted(&other, claim("n", "holder")).await;
+        let dead = self::table(&url).await;
+        queued(&dead, claim("n", "dead")).await;
+        let lost = queued(&table, claim("n", "lost")).await;
+        set_end(&dead, false).await;
+        set_end(&table, false).await;
+        table.0.own_sessions.known().clear();
+        many_queued(&other, "n", 2).await;
+        let late = queued(&table, claim("n", "late")).await;
+        for _ in 0..2 {
+            table.0.look_around().await.unwrap();
+        }
+        assert!(!table.0.tickets.is_queued(lost.ticket.id), "it was not told");
+        assert!(table.0.lines.is_first(late.ticket.id), "it stands in the way");
+        let (version, soon) = (version(&table, "n").await, now().after(HOUR / 60));
+        assert!(!table.0.lines.is_due(&name("n"), version, soon), "it is looked for all the time");
+    }
+}
+
+#[tokio::test]
+async fn nobody_looks_for_a_waiter_that_is_given_back_in_vain() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        granted(&table, claim("n", "holder")).await;
+        let waiter = queued(&table, claim("n", "waiter")).await;
+        table.0.pool.close();
+        table.release(waiter.ticket, Ending::new()).await.unwrap_err();
+        assert!(table.0.lines.is_empty());
+    }
+}
+
+/// It would fit beside the holder, but it is not its turn.
+#[tokio::test]
+async fn whoever_fits_and_is_not_next_is_not_looked_for_all_the_time() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        let wants = |mode| {
+            let ticket = Ticket::new(name("n"), mode);
+            Claim::new(ticket, Owner::new("wants"), HOUR)
+        };
+        granted(&other, wants(Mode::Read)).await;
+        queued(&other, wants(Mode::Write)).await;
+        for _ in 0..2 {
+            queued(&table, wants(Mode::Read)).await;
+        }
+        table.0.look_around().await.unwrap();
+        let (version, soon) = (version(&table, "n").await, now().after(HOUR / 60));
+        assert!(!table.0.lines.is_due(&name("n"), version, soon));
+        // Whoever looks again because it is time has not seen a change.
+        table.0.lines.looked(&name("n"), version, Moment::default());
+        assert!(!table.0.look_around().await.unwrap(), "nothing has changed");
+    }
+}
+
+/// It is handed over after the claim was read, and looked at before that is answered.
+#[tokio::test]
+async fn a_hand_over_to_one_that_is_claiming_again_is_seen() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let (table, other) = (self::table(&url).await, self::table(&url).await);
+        let held = claim("n", "holder");
+        granted(&other, held.clone()).await;
+        let waiters = many_queued(&table, "n", 2).await;
+        let (ticket, tickets) = (&waiters[0].ticket, &table.0.tickets);
+        let (session, _) = tickets.known(ticket.id).unwrap();
+        tickets.stir(ticket.id);
+        let page = table.0.load(Errand::to(&name("n")).about(ticket.id)).await.unwrap();
+        release(&other, held.ticket).await;
+        table.0.look_around().await.unwrap();
+        table.0.waits(ticket, session, &page, Moment::NEVER);
+        table.0.look_around().await.unwrap();
+        assert!(matches!(tickets.last_look(ticket.id), Wake::Granted { .. }), "nobody told it");
+    }
+}
+
+/// The dead in front of it are not to be read any more, so there is something to
+/// write, and it cannot be written for a session that has ended.
+#[tokio::test]
+async fn a_claim_whose_session_has_ended_takes_a_new_one_behind_the_dead_as_well() {
+    for server in DatabaseServer::each() {
+        let (table, other) = (self::table(&server.url()).await, self::table(&server.url()).await);
+        granted(&other, claim("n", "holder")).await;
+        let dead = self::table(&server.url()).await;
+        queued(&dead, claim("n", "dead")).await;
+        let living = claim("n", "living");
+        table.0.session_for(&living).await.unwrap();
+        set_end(&dead, false).await;
+        set_end(&table, false).await;
+        queued(&table, living).await;
+    }
+}
+
+/// MariaDB cuts what it puts together from many rows, without an error, at a length
+/// that every server sets for itself.
+#[tokio::test]
+async fn a_line_is_read_whole_however_short_the_answers_of_the_server_are() {
+    for server in DatabaseServer::each() {
+        let pool = pool(&server.url()).await;
+        let short = suited(&pool, "SELECT 1", "SET GLOBAL group_concat_max_len = 64");
+        pool.batch(short).await.unwrap();
+        let table = table(&server.url()).await;
+        let held = claim("n", "holder");
+        granted(&table, held.clone()).await;
+        let waiters = many_queued(&table, "n", 12).await;
+        release(&table, held.ticket).await;
+        assert!(is_handed(&table, &waiters[0]));
+    }
+}
+
+/// It may have been extended since the sweep has looked.
+#[tokio::test]
+async fn a_sweep_takes_no_place_of_a_session_that_lives() {
+    for server in DatabaseServer::each() {
+        let table = table(&server.url()).await;
+        granted(&table, claim("n", "holder")).await;
+        let waiter = queued(&table, claim("n", "waiter")).await;
+        let (session, _) = table.0.tickets.known(waiter.ticket.id).unwrap();
+        let [space, text] = table.0.key(&name("n"));
+        let ended = vec![space, text, columns::int(session).into(), sweep::count(7)];
+        let end = &table.0.sweeping.end_seats;
+        assert_eq!(table.0.run(end, ended.clone()).await.unwrap().affected, 0);
+        assert_eq!(seats(&table.0.pool).await, 1);
+        set_end(&table, false).await;
+        assert_eq!(table.0.run(end, ended).await.unwrap().affected, 1);
+    }
+}
+
 /// However many portions they come in, one extension serves all who share a session.
 #[tokio::test]
 async fn leases_that_are_renewed_together_extend_their_session_once() {

@@ -32,8 +32,10 @@ impl TableClient {
         page: &NameRow,
         look_at: Moment,
     ) {
-        self.lines.join(ticket, page.place(ticket.id).unwrap_or(0), page.version(), look_at);
+        // Whoever is found without a seat leaves the line before it is stirred: this
+        // is in the other order, so that it is in the line or claims again.
         self.tickets.queued(ticket, session, Outlook { look_at, floor: page.newest() });
+        self.lines.join(ticket, page.place(ticket.id).unwrap_or(0), page.version(), look_at);
         // It may have been handed the lease before it had the place.
         if !self.tickets.is_queued(ticket.id) {
             self.lines.leave(ticket.id);
@@ -112,11 +114,12 @@ impl TableClient {
         Name::new(&Namespace::new(row.text(at)?)?, self.name_of(row, at + 1)?)
     }
 
-    /// Looks at a name for all of ours that wait for it; false if that was in vain.
+    /// Looks at a name for all of ours that wait for it; false if nothing has changed
+    /// or it was in vain.
     async fn look_at_name(&self, name: &Name) -> Result<bool> {
         let Some(first) = self.lines.first(name) else { return Ok(false) };
         match self.load(Errand::to(name).about(first.id)).await {
-            Ok(page) => self.take_in(&page, &first).map(|()| true),
+            Ok(page) => self.take_in(&page, &first),
             // Whoever waits for it hears so when it claims again.
             Err(error) if is_about_one_name(&error) => {
                 self.tickets.stir(first.id);
@@ -127,35 +130,50 @@ impl TableClient {
     }
 
     /// Tells all of ours what became of a name; one for whom there is something to
-    /// do does it itself, because others wait for this task.
-    fn take_in(&self, page: &NameRow, first: &Ticket) -> Result<()> {
+    /// do does it itself, because others wait for this task. True if the name has
+    /// changed since the last look.
+    fn take_in(&self, page: &NameRow, first: &Ticket) -> Result<bool> {
         self.hand_out(page);
         // Whoever had a place before the first that is left has none any more.
         for id in self.lines.before(&page.name, page.first()?.unwrap_or(u64::MAX)) {
             self.tickets.stir(id);
         }
-        let look_at = match page.state.find(first.id) {
-            Some((session, None)) => match outlook(page, first, session) {
-                Some(outlook) => {
-                    self.tickets.revise_for(first.id, outlook);
-                    outlook.look_at
-                }
-                None => {
-                    self.tickets.stir(first.id);
-                    page.sent_at.after(TURN)
-                }
-            },
-            _ => page.sent_at.after(page.state.opens_at(first.mode).since(page.now)),
-        };
-        self.lines.looked(&page.name, page.version(), look_at);
-        Ok(())
+        let look_at = self.tell_first(page, first);
+        Ok(self.lines.looked(&page.name, page.version(), look_at))
     }
 
-    /// Tells those of ours that hold it, and do not know.
+    /// Tells our first what to expect; when the name may open although it does not
+    /// change.
+    fn tell_first(&self, page: &NameRow, first: &Ticket) -> Moment {
+        match page.state.find(first.id).filter(|(session, _)| !page.left(*session).is_zero()) {
+            Some((session, None)) => self.tell_waiting(page, first, session),
+            Some((_, Some(_))) => {
+                page.sent_at.after(page.state.opens_at(first.mode).since(page.now))
+            }
+            // It has no place any more, whatever others may have been given since:
+            // nobody else of ours would be looked for. Its claim enters it again.
+            None => {
+                self.lines.leave(first.id);
+                self.tickets.stir(first.id);
+                page.sent_at
+            }
+        }
+    }
+
+    fn tell_waiting(&self, page: &NameRow, first: &Ticket, session: SessionId) -> Moment {
+        let Some(outlook) = outlook(page, first, session) else {
+            self.tickets.stir(first.id);
+            return page.sent_at.after(TURN);
+        };
+        self.tickets.revise_for(first.id, outlook);
+        outlook.look_at
+    }
+
+    /// Tells those of ours that hold it, and do not know: one whose claim is on its
+    /// way as well, because that may have been read before.
     fn hand_out(&self, page: &NameRow) {
         for id in page.state.targets(Target::All) {
-            if self.tickets.is_queued(id)
-                && let Some((session, Some((fence, predecessor)))) = page.state.find(id)
+            if let Some((session, Some((fence, predecessor)))) = page.state.find(id)
                 && !page.left(session).is_zero()
             {
                 self.hand(id, fence, predecessor);
@@ -175,12 +193,8 @@ pub(super) fn is_about_one_name(error: &Error) -> bool {
     error.kind() == ErrorKind::Unexpected
 }
 
-/// What a waiter may expect; `None` if somebody can be served, or its session has
-/// ended.
+/// What a waiter may expect whose session lives; `None` if somebody can be served.
 fn outlook(page: &NameRow, ticket: &Ticket, session: SessionId) -> Option<Outlook> {
-    if page.left(session).is_zero() {
-        return None;
-    }
     let mut next = page.state.clone();
     let verb = Verb::Renew { id: ticket.id, ttl: page.left(session) };
     let done = step(&mut next, verb, page.now, &mut 0);
@@ -188,7 +202,7 @@ fn outlook(page: &NameRow, ticket: &Ticket, session: SessionId) -> Option<Outloo
     if !waits || !done.follow_ups.is_empty() {
         return None;
     }
-    let opens = next.opens_at(ticket.mode).since(page.now);
-    let look_at = page.sent_at.after(opens.max(BREATH));
+    let recheck_in = next.recheck_at(ticket.id, ticket.mode).since(page.now);
+    let look_at = page.sent_at.after(recheck_in.max(BREATH));
     Some(Outlook { look_at, floor: page.newest() })
 }
