@@ -130,7 +130,7 @@ pub(super) fn peek(
             return Ok(Peeked::Look);
         }
     }
-    let look_at = next.mode_of(lease).map_or(transaction.now, |mode| next.opens_at(mode));
+    let look_at = next.mode_of(lease).map_or(transaction.now, |mode| next.recheck_at(lease, mode));
     Ok(Peeked::Still(outlook(transaction, &loaded, lease, look_at)?))
 }
 

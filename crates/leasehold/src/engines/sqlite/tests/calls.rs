@@ -65,3 +65,23 @@ async fn names_that_open_all_the_time_do_not_put_off_the_call_for_all() {
     }
     assert!(wait.is_finished(), "nobody has looked for three seconds");
 }
+
+/// A reader behind a writer: there is room for it, and it is not its turn.
+#[tokio::test]
+async fn who_fits_but_is_not_next_has_nothing_to_look_for() {
+    let rig = Rig::new();
+    let as_mode = |mode| Ticket::new(name("n"), mode);
+    let (engine, other) = (rig.open().await, rig.open().await);
+    take(&other, &as_mode(Mode::Read)).await;
+    queue(&other, &as_mode(Mode::Write)).await;
+    let ours = as_mode(Mode::Read);
+    queue(&engine, &ours).await;
+    let _wait = Handle::current().spawn(engine.wait(ours.clone(), Moment::NEVER));
+    for _ in 0..3 {
+        rig.clock.advance(secs(1));
+        breathe().await;
+        let status = engine.context.tickets.glance(ours.id);
+        let TicketStatus::Waiting(_, outlook) = status else { panic!("{status:?}") };
+        assert!(outlook.look_at > rig.clock.now(), "it would be looked at again and again");
+    }
+}
