@@ -323,7 +323,7 @@ fn whoever_waits_for_the_end_of_a_lease_hears_it() {
         let hold = hold();
         let watcher = Arc::clone(&hold);
         let watch = spawn(async move { watcher.ended().await });
-        assert!(hold.lose(leasehold::Loss::Gone));
+        assert!(hold.lose(leasehold::Loss::Gone, leasehold::Moment::NEVER));
         assert_eq!(hold.give_back(), PriorStanding::Ended, "what is lost is not given back");
         block_on(watch).expect("no panic");
     });
