@@ -63,6 +63,10 @@ pub(crate) trait TableFamily {
     /// The sessions that keep a name `n`, with their ends and clients.
     fn keepers(&self) -> &'static str;
 
+    /// These columns of the rows `w` that have one of `many` keys, each found by
+    /// itself whatever the server believes of the table.
+    fn rows_by_key(&self, columns: &str, table: &str, key: &[&str], many: usize) -> String;
+
     /// The seats `w` of a name and their sessions `s`, read in the order of places.
     fn seats_by_place(&self) -> &'static str;
 
@@ -94,6 +98,15 @@ pub(crate) trait TableFamily {
     /// same time, if they come first at the same time. `word` differs for every
     /// place.
     fn making(&self, word: &str, schema: &str) -> Vec<String>;
+}
+
+/// The places of the values of `many` keys, in rows: `($1, $2), ($3, $4)`.
+pub(super) fn rows_of_values(width: usize, many: usize) -> String {
+    let row = |at: usize| {
+        let values: Vec<_> = (1..=width).map(|it| format!("${}", at * width + it)).collect();
+        format!("({})", values.join(", "))
+    };
+    (0..many).map(row).collect::<Vec<_>>().join(", ")
 }
 
 /// A table in the making.

@@ -45,7 +45,6 @@ use std::time::Duration;
 
 use self::client::{KnownNamespaces, TableClient};
 use self::clock_offset::ClockOffset;
-use self::name_versions::VERSIONS;
 use self::names::TableNames;
 use self::outlook::Tickets;
 use self::own_lines::OwnLines;
@@ -53,7 +52,6 @@ use self::own_sessions::TableSessions;
 use self::records::TableChanges;
 use self::records::change_log::ChangeLog;
 use self::records::statements::RecordSql;
-use self::rows_sql::RowsSql;
 use self::seats::SeatSql;
 use self::statements::LeaseSql;
 use self::sweep_sql::SweepSql;
@@ -116,7 +114,7 @@ impl Table {
             watchers: RecordWatchers::default(),
             namespaces: KnownNamespaces::default(),
             home: Handle::current(),
-            versions: RowsSql::new(&names, VERSIONS, 2),
+            versions: name_versions::versions(&names),
             sweeping: SweepSql::new(&names),
             busy_at: AtomicU64::new(0),
             client: session::fresh_id(),

@@ -1,8 +1,12 @@
 //! Whether names are as they were, without reading all of them.
 
-/// Up to the list of names, which are two columns each.
-pub(super) const VERSIONS: &str =
-    "SELECT namespace, name, version, lease FROM {names} WHERE (namespace, name) IN";
+use super::names::TableNames;
+use super::rows_sql::RowsSql;
+
+/// The statement that asks for them, by names.
+pub(super) fn versions(names: &TableNames) -> RowsSql {
+    RowsSql::new(names, "w.namespace, w.name, w.version, w.lease", "{names}", &["namespace", "name"])
+}
 
 /// What tells whether a name is as it was, without reading all of it.
 #[derive(Debug)]

@@ -13,7 +13,6 @@ use super::rows_sql::ROWS_MAX;
 use crate::claim::{LeaseId, Place, Refresh, Renewal, Ticket};
 use crate::clock::Moment;
 use crate::engine::state::{Answer, SessionId, Verb};
-use crate::engines::database::drivers::Value;
 use crate::error::Result;
 
 /// What is left of a session and since when, `None` if it has ended.
@@ -108,7 +107,7 @@ impl TableClient {
     async fn still_queued(&self, refreshes: &[Refresh]) -> Result<HashSet<(LeaseId, SessionId)>> {
         let known = self.tickets.known_all(refreshes.iter().map(|refresh| refresh.ticket.id));
         let waiting = refreshes.iter().zip(known).filter(|(_, it)| matches!(it, Some((_, false))));
-        let keys: Vec<_> = waiting.map(|(refresh, _)| self.seat_key(&refresh.ticket)).collect();
+        let keys: Vec<_> = waiting.map(|(it, _)| vec![key(it.ticket.id).into()]).collect();
         let mut still = HashSet::new();
         for some in keys.chunks(ROWS_MAX) {
             let (text, values) = self.seats.of_leases.of(some);
@@ -118,11 +117,6 @@ impl TableClient {
             }
         }
         Ok(still)
-    }
-
-    fn seat_key(&self, ticket: &Ticket) -> Vec<Value> {
-        let [space, name] = self.key(&ticket.name);
-        vec![space, name, key(ticket.id).into()]
     }
 
     /// For a ticket that may have been granted meanwhile, or is not ours.

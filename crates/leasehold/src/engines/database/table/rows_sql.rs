@@ -13,16 +13,10 @@ pub(super) const ROWS_MAX: usize = 64;
 pub(super) struct RowsSql([(usize, SqlText); 3]);
 
 impl RowsSql {
-    /// `begin` ends before the list of keys, each of which has `width` columns.
-    pub(super) fn new(names: &TableNames, begin: &str, width: usize) -> Self {
-        let key = |at: usize| {
-            let columns: Vec<_> = (1..=width).map(|it| format!("${}", at * width + it)).collect();
-            format!("({})", columns.join(", "))
-        };
-        Self(ROWS.map(|size| {
-            let keys: Vec<_> = (0..size).map(key).collect();
-            (size, SqlText::new(names, &format!("{begin} ({})", keys.join(", "))))
-        }))
+    /// These columns of the rows `w` of a table, by the columns of a key of it.
+    pub(super) fn new(names: &TableNames, columns: &str, table: &str, key: &[&str]) -> Self {
+        let statement = |size| names.family.rows_by_key(columns, table, key, size);
+        Self(ROWS.map(|size| (size, SqlText::new(names, &statement(size)))))
     }
 
     /// The statement for at most [`ROWS_MAX`] keys, and its values.

@@ -57,7 +57,7 @@ const TABLES: [(&str, &str); 9] = [
     session BIGINT NOT NULL,
     seat LONG NOT NULL,
     PRIMARY KEY (namespace, name, place),
-    UNIQUE (namespace, name, lease)
+    UNIQUE (lease, namespace, name) -- this way round no server takes it for the line
 )",
     ),
     (

@@ -8,14 +8,12 @@ use super::text::{SqlText, step};
 use crate::engine::state::SeatRow;
 use crate::engines::database::drivers::{SqlStep, Value};
 
-const OF_LEASES: &str = "SELECT lease, session FROM {seats} WHERE (namespace, name, lease) IN";
-
 /// Every statement about them that is not a part of another.
 #[derive(Debug)]
 pub(super) struct SeatSql {
     /// 1 namespace, 2 name, 3 from which place on, 4 how many: who lives.
     pub(super) more: SqlText,
-    /// Three columns of each: those that wait, and in which sessions.
+    /// By leases: those that wait, and in which sessions.
     pub(super) of_leases: RowsSql,
     /// 1 namespace, 2 name, 3 from which place on, 4 up to where.
     passed: SqlText,
@@ -36,7 +34,7 @@ impl SeatSql {
                  ORDER BY w.place LIMIT $4",
                 names.family.seats_by_place()
             )),
-            of_leases: RowsSql::new(names, OF_LEASES, 3),
+            of_leases: RowsSql::new(names, "w.lease, w.session", "{seats}", &["lease"]),
             passed: text(
                 "DELETE FROM {seats} WHERE namespace = $1 AND name = $2 \
                  AND place >= $3::bigint AND place < $4::bigint",

@@ -63,7 +63,11 @@ async fn one(pool: &Pool, sql: &str) -> i64 {
 
 /// What a server says about a statement, all columns of all rows.
 async fn explained(table: &Table, text: &SqlText, values: Vec<Value>) -> String {
-    let sql = format!("EXPLAIN {}", text.sql).into();
+    told_of(table, "EXPLAIN", text, values).await
+}
+
+async fn told_of(table: &Table, how: &str, text: &SqlText, values: Vec<Value>) -> String {
+    let sql = format!("{how} {}", text.sql).into();
     let reply = table.0.pool.run(&sql, text.values(values)).await.unwrap();
     format!("{:?}", reply.rows.iter().map(|row| row.texts()).collect::<Vec<_>>())
 }
@@ -89,7 +93,7 @@ async fn names_are_found_by_their_key_alone() {
         let mut swap = page.values(text.clone(), 0).unwrap();
         swap.push("[]".into());
         let (versions, _) = table.0.versions.of(&[key()]);
-        let seat = || with(vec!["x".into()]);
+        let seat = || vec!["x".into()];
         let (of_leases, _) = table.0.seats.of_leases.of(&[seat()]);
         let cases = [
             (&statements.load, with(vec![1.into(), "x".into()])),
@@ -123,6 +127,39 @@ async fn names_are_found_by_their_key_alone() {
             assert!(indexed, "{}: {plan}", text.sql);
         }
     }
+}
+
+/// Names and seats of a server that has looked at its tables when they were empty, as
+/// they mostly are.
+#[cfg(feature = "postgres")]
+const MANY: &str = "\
+ANALYZE leasehold_names; ANALYZE leasehold_seats; \
+INSERT INTO leasehold_names (namespace, name, created, updated, version, fence) \
+SELECT 'default', 'n' || i, 0, 0, 1, 1 FROM generate_series(1, 3000) i; \
+INSERT INTO leasehold_seats SELECT 'default', 'n1', i, 'l' || i, 1, '' \
+FROM generate_series(1, 3000) i;";
+
+#[cfg(feature = "postgres")]
+#[tokio::test]
+async fn a_server_that_takes_a_line_for_short_does_not_read_all_of_it() {
+    let server = DatabaseServer::postgres();
+    let table = table(&server.url()).await;
+    table.0.pool.batch(MANY).await.unwrap();
+    let [space, text] = table.0.key(&name("n1"));
+    let (versions, names) = table.0.versions.of(&vec![vec![space, text.clone()]; 20]);
+    let (of_leases, leases) = table.0.seats.of_leases.of(&vec![vec!["l7".into()]; 20]);
+    for (statement, values) in [(versions, names), (of_leases, leases)] {
+        let plan = told_of(&table, "EXPLAIN ANALYZE", statement, values).await;
+        assert!(!plan.contains("Removed by Filter"), "{plan}");
+    }
+    let page = table.0.load(Errand::to(&name("n1"))).await.unwrap();
+    let mut swap = page.values(text, 0).unwrap();
+    let change = ["[]".into(), 3.into(), 4.into(), "{9}".into(), "[]".into()];
+    swap.extend::<[Value; 5]>(change);
+    let statement = table.0.statements.swap_with_line.as_ref().unwrap();
+    let plan = explained(&table, statement, swap).await;
+    assert_eq!(plan.matches("Index Scan using leasehold_seats_pkey").count(), 2, "{plan}");
+    assert_eq!(plan.matches("Index Cond: ((namespace = '").count(), 3, "{plan}");
 }
 
 /// A scan would lock every row it reads.

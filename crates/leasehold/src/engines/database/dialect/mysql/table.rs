@@ -1,7 +1,7 @@
 //! The lease table on MySQL and MariaDB.
 
 use super::MysqlFamily;
-use crate::engines::database::dialect::table::{TableDraft, TableFamily, WINDOW};
+use crate::engines::database::dialect::table::{TableDraft, TableFamily, WINDOW, rows_of_values};
 
 /// That of the statement's start.
 const NOW: &str = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))";
@@ -94,6 +94,11 @@ impl TableFamily for MysqlFamily {
 
     fn keepers(&self) -> &'static str {
         KEEPERS
+    }
+
+    fn rows_by_key(&self, columns: &str, table: &str, key: &[&str], many: usize) -> String {
+        let values = rows_of_values(key.len(), many);
+        format!("SELECT {columns} FROM {table} w WHERE ({}) IN ({values})", key.join(", "))
     }
 
     fn seats_by_place(&self) -> &'static str {

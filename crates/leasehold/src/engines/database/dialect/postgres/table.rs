@@ -1,7 +1,7 @@
 //! The lease table on PostgreSQL.
 
 use super::PostgresFamily;
-use crate::engines::database::dialect::table::{TableDraft, TableFamily, WINDOW};
+use crate::engines::database::dialect::table::{TableDraft, TableFamily, WINDOW, rows_of_values};
 
 /// PostgreSQL sets the time of a statement once more after it has looked, that
 /// of a transaction never.
@@ -114,6 +114,19 @@ impl TableFamily for PostgresFamily {
 
     fn keepers(&self) -> &'static str {
         KEEPERS
+    }
+
+    /// A list of keys is read row by row of a whole line, or of a whole namespace, by
+    /// a server that takes the table for small: it was empty when it last looked. One
+    /// row at a time is found by its key.
+    fn rows_by_key(&self, columns: &str, table: &str, key: &[&str], many: usize) -> String {
+        let values = rows_of_values(key.len(), many);
+        let same: Vec<_> = key.iter().map(|it| format!("t.{it} = k.{it}")).collect();
+        let (key, same) = (key.join(", "), same.join(" AND "));
+        format!(
+            "SELECT {columns} FROM (VALUES {values}) k ({key}) \
+             CROSS JOIN LATERAL (SELECT * FROM {table} t WHERE {same} LIMIT 1) w"
+        )
     }
 
     fn seats_by_place(&self) -> &'static str {
