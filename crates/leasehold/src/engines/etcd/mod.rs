@@ -15,6 +15,7 @@ mod link;
 mod listing;
 mod live_leases;
 mod marks;
+mod name_lines;
 mod neighbours;
 mod queues;
 mod tombstones;

@@ -18,6 +18,7 @@ mod layout_version;
 mod leader_clock;
 mod liveness;
 mod looks;
+mod name_lines;
 mod paths;
 mod queues;
 mod session_link;
