@@ -1,5 +1,7 @@
 //! List, show, evict.
 
+use std::collections::BTreeSet;
+
 use leasehold::engine::profile::Lists;
 use leasehold::engine::{Evicted, Eviction, Page, Target};
 use leasehold::{ErrorKind, Guard, Locks, Mode};
@@ -15,6 +17,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(an_unknown_name_is_free),
         check!(a_listing_has_the_names_of_a_prefix_in_order).when(|p| p.listing == Lists::Indexed),
         check!(a_listing_comes_in_pages).when(|p| p.listing == Lists::Indexed),
+        check!(a_walk_misses_nobody_while_others_come_and_go).when(|p| p.listing == Lists::Indexed),
         check!(an_eviction_by_fence_hits_that_lease),
         check!(a_wrong_fence_evicts_nobody),
         check!(an_eviction_by_lease_hits_that_lease),
@@ -92,6 +95,32 @@ async fn a_listing_comes_in_pages(store: Store) -> Outcome {
         }
     }
     ensure!(pages == 3 && seen == ["p/1", "p/2", "p/3", "p/4", "p/5"], "{pages} pages: {seen:?}");
+    Ok(())
+}
+
+async fn a_walk_misses_nobody_while_others_come_and_go(store: Store) -> Outcome {
+    let locks = store.open().await?;
+    let here = |n| ["", "-", "/", ".", "/%"].map(|sign| format!("w{sign}{n:02}"));
+    let all: BTreeSet<_> = (0..12).flat_map(here).chain(["w".into()]).collect();
+    let _guards = hold_all(&locks, &all.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+    let (mut page, mut seen, mut passing) = (Page::default(), Vec::new(), None);
+    loop {
+        page.size = 7;
+        let (found, more) = names(&locks, "w", page).await?;
+        seen.extend(found);
+        let last = seen.last().ok_or("an empty page")?.clone();
+        if !more {
+            break;
+        }
+        let next = locks.mutex(format!("{last}/passing").as_str()).ttl(HOUR).lock().await?;
+        if let Some(passing) = passing.replace(next) {
+            Guard::release(passing).await?;
+        }
+        page = Page::after(locks.name(last)?);
+    }
+    ensure!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+    seen.retain(|name| all.contains(name));
+    ensure!(seen.iter().eq(&all), "{seen:?}");
     Ok(())
 }
 

@@ -41,6 +41,15 @@ pub(in crate::engines) enum QueuePart {
     Permits,
 }
 
+/// All lines of a name, each in order.
+#[derive(Clone, Debug, Default)]
+pub(in crate::engines) struct NameLines {
+    pub(in crate::engines) queue: Vec<QueueEntry>,
+    /// May be left out, as the door may, if anybody is in the queue.
+    pub(in crate::engines) permits: Vec<QueueEntry>,
+    pub(in crate::engines) door: Vec<QueueEntry>,
+}
+
 /// One entry of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engines) struct QueueEntry {
@@ -244,6 +253,9 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
 
     /// A line in order. With `mine`, as much of it as `join` tells.
     fn list(&self, line: QueueId, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>>;
+
+    /// All lines of each of these names, in as few trips as can be.
+    fn lines(&self, names: Vec<Name>) -> BoxFuture<Result<Vec<NameLines>>>;
 
     /// Notes that this entry, which has waited, has come to hold: for those who
     /// ask who is in the way. Nothing depends on it.

@@ -36,8 +36,8 @@ mod waits;
 #[cfg(feature = "etcd")]
 pub(in crate::engines) use ensemble::{Departure, EntryAhead};
 pub(in crate::engines) use ensemble::{
-    Ensemble, Entered, If, Joined, KeyChange, Look, Newcomer, QueueEntry, QueueId, QueuePart, Scan,
-    StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
+    Ensemble, Entered, If, Joined, KeyChange, Look, NameLines, Newcomer, QueueEntry, QueueId,
+    QueuePart, Scan, StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 pub(in crate::engines) use metadata::Metadata;
 pub(in crate::engines) use session::Session;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::ConsensusClient;
-use super::ensemble::{Departure, Ensemble, QueueEntry, QueueId, QueuePart, TxnStep};
+use super::ensemble::{Departure, Ensemble, Look, QueueEntry, TxnStep};
 use super::mark::{EntryMark, REVOKE};
 use super::metadata::Metadata;
 use super::queue::{fits, holders};
@@ -18,6 +18,9 @@ use crate::name::Name;
 /// hears why, and not only that its entry has gone.
 const COURTESY: Duration = Duration::from_millis(250);
 
+/// How many entries are looked at in one go.
+const LOOKS: usize = 1000;
+
 /// One claim as its entries show it.
 #[derive(Clone, Debug)]
 struct SeenClaim {
@@ -28,7 +31,53 @@ struct SeenClaim {
     fence: u64,
 }
 
+/// Who holds a name, and who waits for it.
+#[derive(Clone, Debug, Default)]
+struct SeenName {
+    holding: Vec<SeenClaim>,
+    waiting: Vec<SeenClaim>,
+}
+
+impl SeenName {
+    fn in_queue(mut holding: Vec<SeenClaim>, front: usize) -> Self {
+        let waiting = holding.split_off(front.min(holding.len()));
+        Self { holding, waiting }
+    }
+
+    fn with_permits(permits: Vec<SeenClaim>, mut waiting: Vec<SeenClaim>) -> Self {
+        let mut holding = grouped(permits);
+        // The door does not say what one wants behind it.
+        waiting.iter_mut().for_each(|seen| seen.mode = seen.metadata.mode.unwrap_or(seen.mode));
+        let of = holding.iter().find_map(|seen| match seen.mode {
+            Mode::Permits { of, .. } if of > 0 => Some(of),
+            _ => None,
+        });
+        // Of those who are still there: who was listed may have gone before the look.
+        let there: Vec<QueueEntry> = holding.iter().flat_map(|seen| seen.entries.clone()).collect();
+        if of.is_some_and(|of| !fits(&there, of)) {
+            // The last to join is still at the door.
+            holding.pop();
+        }
+        waiting.retain(|seen| !holding.iter().any(|holder| holder.id == seen.id));
+        Self { holding, waiting }
+    }
+
+    fn status(self, name: Name) -> Status {
+        let mut status = Status::new(name);
+        status.closed_for = self.holding.iter().filter_map(SeenClaim::closed_for).max();
+        let held = self.holding.iter().filter(|seen| seen.closed_for().is_none());
+        status.holders = held.map(SeenClaim::held).collect();
+        status.waiters = self.waiting.iter().map(SeenClaim::queued).collect();
+        status
+    }
+}
+
 impl SeenClaim {
+    fn new((entry, (metadata, fence)): (QueueEntry, (Metadata, u64))) -> Self {
+        let (id, mode) = (entry.id, shown(entry.mode, &metadata));
+        Self { entries: vec![entry], id, metadata, mode, fence }
+    }
+
     fn held(&self) -> Held {
         Held {
             label: Arc::clone(&self.metadata.label),
@@ -70,73 +119,59 @@ impl SeenClaim {
 
 impl<E: Ensemble> ConsensusClient<E> {
     pub(super) async fn inspect(self: Arc<Self>, select: Selector, page: Page) -> Result<Listing> {
-        let (names, more) = match select {
-            Selector::Name(name) => (vec![name], false),
-            Selector::Prefix(space, prefix) => {
-                self.ensemble.names(space, prefix, page.after, page.size).await?
-            }
+        let (space, prefix) = match select {
+            Selector::Name(name) => return Ok(Listing::new(self.in_use(vec![name]).await?, false)),
+            Selector::Prefix(space, prefix) => (space, prefix),
         };
-        let mut shown = Vec::new();
-        for name in names {
-            shown.push(self.status(name).await?);
+        let mut after = page.after;
+        loop {
+            let asked = self.ensemble.names(space.clone(), Arc::clone(&prefix), after, page.size);
+            let (names, more) = asked.await?;
+            after = names.last().cloned();
+            let shown = self.in_use(names).await?;
+            // Nobody could go on behind a page of names that nobody uses any more.
+            if !shown.is_empty() || !more || after.is_none() {
+                return Ok(Listing::new(shown, more));
+            }
         }
-        shown.retain(Status::is_busy);
-        Ok(Listing::new(shown, more))
     }
 
-    async fn status(&self, name: Name) -> Result<Status> {
-        let (holding, waiting) = self.seen(&name).await?;
-        let mut status = Status::new(name);
-        status.closed_for = holding.iter().filter_map(SeenClaim::closed_for).max();
-        let held = holding.iter().filter(|seen| seen.closed_for().is_none());
-        status.holders = held.map(SeenClaim::held).collect();
-        status.waiters = waiting.iter().map(SeenClaim::queued).collect();
-        Ok(status)
+    /// Those of the names that anybody uses.
+    async fn in_use(&self, names: Vec<Name>) -> Result<Vec<Status>> {
+        let seen = self.seen(&names).await?;
+        let statuses = names.into_iter().zip(seen).map(|(name, seen)| seen.status(name));
+        Ok(statuses.filter(Status::is_busy).collect())
     }
 
-    /// Who holds a name and who waits for it.
-    async fn seen(&self, name: &Name) -> Result<(Vec<SeenClaim>, Vec<SeenClaim>)> {
-        let queue = self.ensemble.list(QueueId::of(name, QueuePart::Queue), None).await?;
-        if queue.is_empty() {
-            return self.seen_with_permits(name).await;
-        }
-        let front = holders(&queue).len();
-        let mut holding = self.look_closely(queue).await?;
-        let waiting = holding.split_off(front.min(holding.len()));
-        Ok((holding, waiting))
-    }
-
-    async fn seen_with_permits(&self, name: &Name) -> Result<(Vec<SeenClaim>, Vec<SeenClaim>)> {
-        let permits = self.ensemble.list(QueueId::of(name, QueuePart::Permits), None).await?;
-        let door = self.ensemble.list(QueueId::of(name, QueuePart::Door), None).await?;
-        let mut holding = grouped(self.look_closely(permits).await?);
-        let mut waiting = self.look_closely(door).await?;
-        // The door does not say what one wants behind it.
-        waiting.iter_mut().for_each(|seen| seen.mode = seen.metadata.mode.unwrap_or(seen.mode));
-        let of = holding.iter().find_map(|seen| match seen.mode {
-            Mode::Permits { of, .. } if of > 0 => Some(of),
-            _ => None,
+    /// Who holds each of these names and who waits for it.
+    async fn seen(&self, names: &[Name]) -> Result<Vec<SeenName>> {
+        let lines = self.ensemble.lines(names.to_vec()).await?;
+        let all = lines.iter().flat_map(|it| it.queue.iter().chain(&it.permits).chain(&it.door));
+        let mut seen = self.look_closely(all.cloned().collect()).await?.into_iter();
+        let mut next = |part: &[QueueEntry]| seen.by_ref().take(part.len()).flatten().collect();
+        let names = lines.iter().map(|it| {
+            let (queue, permits, door) = (next(&it.queue), next(&it.permits), next(&it.door));
+            if it.queue.is_empty() {
+                SeenName::with_permits(permits, door)
+            } else {
+                SeenName::in_queue(queue, holders(&it.queue).len())
+            }
         });
-        // Of those who are still there: who was listed may have gone before the look.
-        let there: Vec<QueueEntry> = holding.iter().flat_map(|seen| seen.entries.clone()).collect();
-        if of.is_some_and(|of| !fits(&there, of)) {
-            // The last to join is still at the door.
-            holding.pop();
-        }
-        waiting.retain(|seen| !holding.iter().any(|holder| holder.id == seen.id));
-        Ok((holding, waiting))
+        Ok(names.collect())
     }
 
-    /// Entries with what they say about themselves; those that have gone
-    /// meanwhile are left out.
-    async fn look_closely(&self, entries: Vec<QueueEntry>) -> Result<Vec<SeenClaim>> {
-        let keys = entries.iter().map(|entry| Arc::clone(&entry.key)).collect();
-        let looks = self.ensemble.look(keys).await?;
-        let seen = entries.into_iter().zip(looks).filter_map(|(entry, look)| {
-            let (metadata, fence) = look?;
-            let (id, mode) = (entry.id, shown(entry.mode, &metadata));
-            Some(SeenClaim { entries: vec![entry], id, metadata, mode, fence })
-        });
+    /// Entries with what they say about themselves, which a list may have told; nothing
+    /// of those that have gone meanwhile.
+    async fn look_closely(&self, entries: Vec<QueueEntry>) -> Result<Vec<Option<SeenClaim>>> {
+        let unknown = entries.iter().filter(|entry| told(entry).is_none());
+        let keys: Vec<_> = unknown.map(|entry| Arc::clone(&entry.key)).collect();
+        let mut looks = Vec::with_capacity(keys.len());
+        for some in keys.chunks(LOOKS) {
+            looks.extend(self.ensemble.look(some.to_vec()).await?);
+        }
+        let mut looks = looks.into_iter();
+        let mut seen = |entry| told(&entry).or_else(|| looks.next()?).map(|it| (entry, it));
+        let seen = entries.into_iter().map(|entry| Some(SeenClaim::new(seen(entry)?)));
         Ok(seen.collect())
     }
 
@@ -149,7 +184,9 @@ impl<E: Ensemble> ConsensusClient<E> {
 
     /// Takes away what is to go; `written` from the first answer on that says so.
     async fn take_all_away(&self, eviction: &Eviction, written: &mut bool) -> Result<Evicted> {
-        let (mut holding, _) = self.seen(&eviction.name).await?;
+        let names = std::slice::from_ref(&eviction.name);
+        let seen = self.seen(names).await?.into_iter().next();
+        let mut holding = seen.unwrap_or_default().holding;
         holding.retain(|seen| seen.is(eviction.target));
         let mut leases = Vec::new();
         for seen in holding {
@@ -221,6 +258,11 @@ fn shown(mode: Mode, metadata: &Metadata) -> Mode {
         Mode::Permits { of: 0, .. } => metadata.mode.unwrap_or(mode),
         mode => mode,
     }
+}
+
+/// What a list has told of an entry.
+fn told(entry: &QueueEntry) -> Look {
+    entry.metadata.clone().zip(entry.fence)
 }
 
 /// The entries of one claim together.

@@ -9,8 +9,8 @@ use super::Etcd;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Ensemble, Entered, If, Look, Newcomer, QueueEntry, QueueId, Scan, Session, StoredValue,
-    TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
+    Ensemble, Entered, If, Look, NameLines, Newcomer, QueueEntry, QueueId, Scan, Session,
+    StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -56,6 +56,11 @@ impl Ensemble for Arc<Etcd> {
     fn list(&self, line: QueueId, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>> {
         let me = Self::clone(self);
         Box::pin(async move { Etcd::list(&me, &line, mine.as_ref()).await })
+    }
+
+    fn lines(&self, names: Vec<Name>) -> BoxFuture<Result<Vec<NameLines>>> {
+        let me = Self::clone(self);
+        Box::pin(async move { Etcd::lines(&me, &names).await })
     }
 
     fn announce(&self, entry: QueueEntry) -> BoxFuture<Result<()>> {

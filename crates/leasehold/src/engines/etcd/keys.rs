@@ -282,7 +282,7 @@ pub(super) fn escape(name: &str) -> String {
     escaped
 }
 
-fn unescape(segment: &str) -> Option<String> {
+pub(super) fn unescape(segment: &str) -> Option<String> {
     crate::url::decode(segment).ok()
 }
 

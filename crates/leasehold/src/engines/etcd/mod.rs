@@ -15,8 +15,11 @@ mod link;
 mod listing;
 mod live_leases;
 mod marks;
+mod name_lines;
+mod name_walk;
 mod neighbours;
 mod queues;
+mod reach;
 mod tombstones;
 // Generated: `cargo xtask proto`.
 #[allow(unreachable_pub, clippy::all)]
@@ -42,6 +45,7 @@ use self::keys::EtcdKeys;
 use self::leases::Leases;
 use self::link::EtcdLink;
 use self::proto::{MemberListRequest, RangeRequest};
+use self::reach::RangeReach;
 use self::settings::EtcdSettings;
 use self::tombstones::Tombstones;
 use self::watches::KeyWatches;
@@ -68,6 +72,8 @@ struct Etcd {
     watches: KeyWatches,
     keys: EtcdKeys,
     tombstones: Tombstones,
+    /// How far ranges of names go, and those of values.
+    reaches: [RangeReach; 2],
     profile: Profile,
     home: Handle,
     closed: watch::Sender<bool>,
@@ -86,7 +92,8 @@ impl Etcd {
         }
         let keys = EtcdKeys::new(settings.root.clone(), settings.names);
         let (tombstones, closed) = (Tombstones::default(), watch::Sender::new(false));
-        let etcd = Self { link, leases, watches, keys, tombstones, profile, home, closed };
+        let reaches = <[RangeReach; 2]>::default();
+        let etcd = Self { link, leases, watches, keys, tombstones, reaches, profile, home, closed };
         // Some requests are open to users without rights; this one is not.
         etcd.ping(etcd.link.deadline()).await?;
         etcd.check_layout().await?;

@@ -284,7 +284,7 @@ impl Etcd {
         }
     }
 
-    fn place(&self, line: &QueueId) -> Result<QueueKeys> {
+    pub(super) fn place(&self, line: &QueueId) -> Result<QueueKeys> {
         let (prefix, base) = (self.keys.line(line)?, self.keys.base(&line.name)?);
         let marked = self.keys.names() == KeyNames::Escaped && line.part != QueuePart::Permits;
         let marks = marked.then(|| LineMarks::of(&prefix));

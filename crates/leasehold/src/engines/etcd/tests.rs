@@ -5,11 +5,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::Etcd;
+use super::keys::EtcdKeys;
+use super::proto::TxnRequest;
 use super::server::EtcdTestServer;
 use super::txn;
 use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Store, Ticket, Verdict, Wants};
 use crate::clock::Clock;
-use crate::engine::{Event, Eviction, Target};
+use crate::engine::{Engine, Event, Eviction, Page, Selector, Status, Target};
 use crate::engines::consensus::{
     self, Departure, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, QueueEntry,
     QueueId, QueuePart, Session, TxnStep, ValueLife, ValueNews,
@@ -425,6 +427,88 @@ async fn names_are_listed_in_their_order() {
         assert_eq!(names("a", Some(name("a!")), 1).await.unwrap(), (vec![name("a/b")], true));
         etcd.close().await.unwrap();
     }
+}
+
+/// Makes claims by nobody on these names, many at a time.
+async fn make_claims(etcd: &Etcd, texts: impl IntoIterator<Item = String>) {
+    let texts: Vec<_> = texts.into_iter().collect();
+    for some in texts.chunks(100) {
+        let put = |text: &String| {
+            let base = etcd.keys.base(&name(text)).unwrap();
+            let own = EtcdKeys::own(&base, 1, LeaseId::random(), Mode::Exclusive);
+            txn::put(&own, Vec::new(), 0)
+        };
+        let request =
+            TxnRequest { success: some.iter().map(put).collect(), ..TxnRequest::default() };
+        etcd.link.ask(request, etcd.link.deadline()).await.unwrap();
+    }
+}
+
+/// A walk through all names below `n/` after one, and the most requests of a page.
+async fn walked(
+    server: &EtcdTestServer,
+    engine: &Arc<dyn Engine>,
+    after: Option<Name>,
+) -> (Vec<Status>, u64) {
+    let (mut seen, mut most, mut page) = (Vec::new(), 0, Page { after, ..Page::default() });
+    loop {
+        let before = server.answered();
+        let below = Selector::Prefix(Namespace::default(), "n/".into());
+        let found = engine.inspect(below, page).await.unwrap();
+        most = most.max(server.answered() - before);
+        let last = found.names.last().map(|status| status.name.clone());
+        seen.extend(found.names);
+        if !found.more {
+            return (seen, most);
+        }
+        page = Page::after(last.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_names_takes_a_few_requests_however_many_there_are() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let engine = consensus::engine(Arc::clone(&etcd), Clock::System);
+    let numbered = |n: usize| format!("n/{n:06}");
+    make_claims(&etcd, (0..1000).map(numbered)).await;
+    make_claims(&etcd, (0..500).map(|_| numbered(500))).await;
+    let (seen, few) = walked(&server, &engine, None).await;
+    let texts: Vec<_> = seen.iter().map(|status| status.name.as_str()).collect();
+    assert_eq!(texts, (0..1000).map(numbered).collect::<Vec<_>>());
+    assert_eq!((seen[500].waiters.len(), seen[501].waiters.len()), (500, 0));
+    assert!(few <= 8, "a page took {few} requests");
+    make_claims(&etcd, (1000..9000).map(numbered)).await;
+    let (seen, many) = walked(&server, &engine, Some(name(&numbered(499)))).await;
+    assert_eq!(seen.len(), 8500);
+    assert!(many <= 8, "a page took {many} requests, {few} when there were fewer");
+}
+
+#[tokio::test]
+async fn a_page_of_values_asks_for_no_more_than_it_needs_however_many_there_are() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let numbered = |n: usize| format!("v/{n:06}");
+    for some in (0..5000).collect::<Vec<_>>().chunks(100) {
+        let put = |n: &usize| txn::put(&etcd.keys.record(&name(&numbered(*n))), Vec::new(), 0);
+        let request =
+            TxnRequest { success: some.iter().map(put).collect(), ..TxnRequest::default() };
+        etcd.link.ask(request, etcd.link.deadline()).await.unwrap();
+    }
+    let (mut seen, mut from) = (Vec::new(), String::new());
+    loop {
+        let before = server.answered();
+        let page = etcd.scan(Namespace::default(), "v/".into(), from.into(), 100);
+        let (page, more) = page.await.unwrap();
+        let asked = server.answered() - before;
+        assert!(asked <= 8, "{asked} requests for a page after {} values", seen.len());
+        seen.extend(page.into_iter().map(|(name, _)| name.as_str().to_owned()));
+        if !more {
+            break;
+        }
+        from = format!("{}\0", seen[seen.len() - 1]);
+    }
+    assert_eq!(seen, (0..5000).map(numbered).collect::<Vec<_>>());
 }
 
 #[tokio::test]

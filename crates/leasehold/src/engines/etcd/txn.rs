@@ -11,8 +11,8 @@ use super::proto::{
 use super::proto::{KeyValue, ResponseHeader};
 
 /// The end of the range of all keys that begin with `prefix`.
-pub(super) fn end_of(prefix: &str) -> Vec<u8> {
-    let mut end = prefix.as_bytes().to_vec();
+pub(super) fn end_of(prefix: impl AsRef<[u8]>) -> Vec<u8> {
+    let mut end = prefix.as_ref().to_vec();
     while let Some(last) = end.pop() {
         if last < u8::MAX {
             end.push(last + 1);

@@ -8,7 +8,8 @@ use super::Etcd;
 use super::leases::seconds;
 use super::link::{CallFault, backoff};
 use super::proto::event::EventType;
-use super::proto::{Event, KeyValue, RangeRequest, RequestOp, TxnRequest};
+use super::proto::{Event, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest};
+use super::reach::RangeReach;
 use super::txn;
 use super::watches::KeyWatch;
 use crate::clock::Moment;
@@ -112,19 +113,45 @@ impl Etcd {
         let records = self.keys.records(namespace);
         let range_end = txn::end_of(&(records.clone() + prefix));
         let mut key = (records.clone() + prefix.max(from)).into_bytes();
-        let (mut page, mut bytes) = (Vec::new(), 0);
+        let (mut page, mut bytes, mut misses) = (Vec::new(), 0, 0);
         loop {
-            let limit = i64::try_from(PAGE.min(most - page.len()).max(1)).unwrap_or(1);
-            let range_end = range_end.clone();
-            let request = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
-            let range = self.link.ask(request, by).await?;
-            key = range.kvs.last().map(|last| after(&last.key)).unwrap_or_default();
+            let limit = PAGE.min(most.saturating_sub(page.len())).max(1);
+            let until = self.value_reach().end(&key, &range_end, misses);
+            let range = self.values_between(key, &until, limit, by).await?;
+            if range.more && limit == PAGE.min(most) {
+                self.learn_values(&range);
+            }
             bytes += range.kvs.iter().map(|kv| kv.value.len()).sum::<usize>();
+            key = range.kvs.last().filter(|_| range.more).map_or(until, |last| after(&last.key));
+            misses = if range.more { 0 } else { misses + 1 };
             page.extend(range.kvs.into_iter().filter_map(|kv| named(namespace, &records, kv)));
-            if !range.more || page.len() >= most || bytes >= PAGE_BYTES {
-                return Ok((page, range.more));
+            let more = key < range_end;
+            if !more || page.len() >= most || bytes >= PAGE_BYTES {
+                return Ok((page, more));
             }
         }
+    }
+
+    async fn values_between(
+        &self,
+        key: Vec<u8>,
+        until: &[u8],
+        limit: usize,
+        by: Moment,
+    ) -> Result<RangeResponse> {
+        let (range_end, limit) = (until.to_vec(), i64::try_from(limit).unwrap_or(1));
+        let request = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
+        self.link.ask(request, by).await
+    }
+
+    fn learn_values(&self, range: &RangeResponse) {
+        if let [first, .., last] = &*range.kvs {
+            self.value_reach().learn(&first.key, &last.key);
+        }
+    }
+
+    const fn value_reach(&self) -> &RangeReach {
+        &self.reaches[1]
     }
 
     /// Follows on home, for as long as anybody listens and the store is open.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::child_walks::ChildWalks;
 use super::chores::Chores;
 use super::connection::{ZkAnswer, ZkConnection};
 use super::fault;
@@ -21,6 +22,7 @@ pub(super) struct ZkClient {
     pub(super) sessions: Sessions,
     pub(super) layout: PathLayout,
     pub(super) chores: Chores,
+    pub(super) walks: ChildWalks,
 }
 
 impl fmt::Debug for ZkClient {

@@ -10,8 +10,8 @@ use super::client::ZkClient;
 use crate::claim::LeaseId;
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
-    Ensemble, Entered, If, Look, Newcomer, QueueEntry, QueueId, Scan, Session, StoredValue,
-    TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
+    Ensemble, Entered, If, Look, NameLines, Newcomer, QueueEntry, QueueId, Scan, Session,
+    StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -76,6 +76,10 @@ impl Ensemble for ZooKeeper {
 
     fn list(&self, line: QueueId, mine: Option<QueueEntry>) -> BoxFuture<Result<Vec<QueueEntry>>> {
         self.run(|client| async move { client.list(line, mine).await })
+    }
+
+    fn lines(&self, names: Vec<Name>) -> BoxFuture<Result<Vec<NameLines>>> {
+        self.run(|client| async move { client.lines(&names).await })
     }
 
     /// Whoever joins lists the line, and sees who holds.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::child_walks::{ChildWalk, SortedChildren};
 use super::client::{ZkClient, ask_on, children, data, known, only};
 use super::connection::ZkConnection;
 use super::layout::downgraded;
-use super::paths::unescape;
+use super::paths::text_of;
 use super::queues::version;
 use super::wire::{What, ZkRequest};
 use crate::engines::consensus::{KeyChange, Look, Metadata, QueueId, WatchedKey, WatchedQueue};
@@ -82,17 +83,40 @@ impl ZkClient {
         most: usize,
     ) -> Result<(Vec<Name>, bool)> {
         let path = self.layout.names_of(&namespace)?;
-        let list = ZkRequest::GetChildren { path, watch: false };
-        let all = children(only(self.ask_now(vec![list]).await?)?)?;
-        let names = all.iter().filter_map(|segment| unescape(&namespace, segment));
-        let mut names: Vec<_> = names
-            .filter(|name| name.as_str().starts_with(&*prefix))
-            .filter(|name| after.as_ref().is_none_or(|after| name > after))
-            .collect();
-        names.sort();
-        let more = names.len() > most;
-        names.truncate(most);
-        Ok((names, more))
+        let from = after.map_or_else(String::new, |after| format!("{after}\0"));
+        let (all, at) = self.walk(path, &prefix, &from, most).await?;
+        let end = all.len().min(at.saturating_add(most));
+        let names =
+            all[at..end].iter().filter_map(|text| Name::new(&namespace, Arc::clone(text)).ok());
+        Ok((names.collect(), end < all.len()))
+    }
+}
+
+impl ZkClient {
+    /// What the children of a node stand for that begin with `prefix` and are not before
+    /// `from`, or more of them, and where a page of so many begins that are.
+    pub(super) async fn walk(
+        &self,
+        path: String,
+        prefix: &Arc<str>,
+        from: &str,
+        most: usize,
+    ) -> Result<SortedChildren> {
+        let now = self.terms.clock.now();
+        if let Some(found) = self.walks.resume(&path, prefix, from, most, now) {
+            return Ok(found);
+        }
+        let list = ZkRequest::GetChildren { path: path.clone(), watch: false };
+        let segments = children(only(self.ask_now(vec![list]).await?)?)?;
+        let texts = segments.iter().filter_map(|segment| text_of(segment));
+        let wanted = |text: &Arc<str>| text.starts_with(&**prefix) && **text >= *from;
+        let mut all: Vec<_> = texts.filter(wanted).collect();
+        all.sort_unstable();
+        let all: Arc<[_]> = all.into();
+        let (prefix, kept) = (Arc::clone(prefix), Arc::clone(&all));
+        let walk = ChildWalk { path, prefix, all: kept, at: 0, listed_at: now };
+        self.walks.keep(walk, most);
+        Ok((all, 0))
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod changes;
 mod checkup;
+mod child_walks;
 mod chores;
 mod client;
 mod connection;
@@ -18,6 +19,7 @@ mod layout_version;
 mod leader_clock;
 mod liveness;
 mod looks;
+mod name_lines;
 mod paths;
 mod queues;
 mod session_link;
@@ -31,6 +33,7 @@ mod wire;
 
 use std::sync::Arc;
 
+use self::child_walks::ChildWalks;
 use self::chores::Chores;
 use self::client::ZkClient;
 use self::ensemble::ZooKeeper;
@@ -72,7 +75,8 @@ async fn ensemble(settings: ZkSettings, clock: Clock) -> Result<ZooKeeper> {
     let sessions = Sessions::new(&terms).await?;
     let profile = profile(&terms.settings, &sessions);
     let layout = PathLayout::new(&terms.settings);
-    let client = Arc::new(ZkClient { terms, sessions, layout, chores: Chores::default() });
+    let (chores, walks) = (Chores::default(), ChildWalks::default());
+    let client = Arc::new(ZkClient { terms, sessions, layout, chores, walks });
     client.check_layout().await?;
     client.sessions.begin_anew().await;
     let tidying = client.terms.home.spawn(Arc::clone(&client).keep_tidy()).abort_handle();

@@ -46,8 +46,13 @@ fn percent(out: &mut String, c: char) {
 
 /// The name that a segment stands for, if it is one of ours.
 pub(super) fn unescape(namespace: &Namespace, segment: &str) -> Option<Name> {
-    let text: Arc<str> = decode(segment).ok()?.into();
-    Name::new(namespace, Arc::clone(&text)).ok().filter(|_| escape(&text) == segment)
+    Name::new(namespace, text_of(segment)?).ok()
+}
+
+/// The text that a segment stands for, if it is as we write it.
+pub(super) fn text_of(segment: &str) -> Option<Arc<str>> {
+    let text = decode(segment).ok()?;
+    (escape(&text) == segment).then(|| text.into())
 }
 
 /// What must be there for `path` to be made, the highest first.

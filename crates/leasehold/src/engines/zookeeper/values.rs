@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::changes::failed;
-use super::client::{ZkClient, ask, children, data, only};
+use super::client::{ZkClient, ask, data, only};
 use super::connection::ZkAnswer;
 use super::fault;
 use super::leader_clock::millis;
-use super::paths::unescape;
 use super::queues::version;
 use super::session_link::SessionLink;
 use super::stored::{GRACE_MILLIS, Stored, mark, packed, stamped};
@@ -338,29 +337,24 @@ impl ZkClient {
         most: usize,
     ) -> Result<Scan> {
         let path = self.layout.values_of(&namespace);
-        let list = ZkRequest::GetChildren { path: path.clone(), watch: false };
-        let segments = children(only(self.ask_now(vec![list]).await?)?)?;
-        let names = segments.iter().filter_map(|segment| unescape(&namespace, segment));
-        let wanted = |name: &Name| name.as_str().starts_with(&*prefix) && name.as_str() >= &*from;
-        let mut names: Vec<_> = names.filter(wanted).collect();
-        names.sort();
+        let (all, mut at) = self.walk(path, &prefix, &from, most).await?;
         let (mut found, mut bytes) = (Vec::new(), 0);
-        let mut rest = names.chunks(TOGETHER);
-        while found.len() < most
-            && bytes < PAGE_BYTES
-            && let Some(chunk) = rest.next()
-        {
-            let loaded = self.load_all(chunk).await?;
+        while found.len() < most && bytes < PAGE_BYTES && at < all.len() {
+            let end = all.len().min(at + TOGETHER.min(most - found.len()));
+            let texts = all[at..end].iter().cloned();
+            let names: Vec<_> = texts.flat_map(|text| Name::new(&namespace, text)).collect();
+            let loaded = self.load_all(&names).await?;
             bytes += loaded.iter().map(|(_, value)| value.bytes.len()).sum::<usize>();
             found.extend(loaded);
+            at = end;
         }
-        Ok((found, rest.next().is_some()))
+        Ok((found, at < all.len()))
     }
 
     async fn load_all(&self, names: &[Name]) -> Result<Vec<(Name, StoredValue)>> {
         let path = |name| self.layout.value(name);
         let look = |name| ZkRequest::GetData { path: path(name), watch: false };
-        let answers = self.ask(names.iter().map(look).collect()).await?;
+        let answers = self.ask_now(names.iter().map(look).collect()).await?;
         let mut found = Vec::new();
         for (name, answer) in names.iter().zip(answers) {
             if let Some(value) = self.read(&path(name), answer).await? {
