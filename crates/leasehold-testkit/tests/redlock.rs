@@ -170,31 +170,147 @@ async fn permits_and_even_numbers_are_refused() {
     assert_eq!(even.kind(), ErrorKind::Invalid, "{even:?}");
 }
 
-/// Another release may keep readers in another way: who finds that says so, and
-/// grants nothing. A mutex in other words is somebody else's, as any is.
+/// Where readers and the writer of `n` are, and the counters.
+const TENANTS: &str = "leasehold-quorum:default:rw:n";
+const COUNTERS: &str = "leasehold-quorum:default";
+
+impl Nodes {
+    /// A client of layout 1 asks each node for `n`. It hears a word and what goes with
+    /// it, or that its script fails on what it finds.
+    fn ask_as_layout_1(&self, mode: &str) -> Vec<redis::RedisResult<(String, String)>> {
+        let script = redis::Script::new(include_str!("redlock/layout_1.lua"));
+        let ask = |it: &mut redis::Connection| {
+            let mut call = script.prepare_invoke();
+            call.key(KEY).key(TENANTS).key(COUNTERS);
+            call.arg("0123456789abcdef0123000000000001").arg(mode).arg(3_600_000);
+            // The floor, the counter of `n`, an inscription, no quarantine.
+            call.arg(1).arg(113).arg("3:old").arg(0);
+            let said: Vec<String> = call.invoke(it)?;
+            Ok((said[0].clone(), said[1].clone()))
+        };
+        (0..self.servers.len()).map(|node| self.peek(node, ask)).collect()
+    }
+
+    /// All that says who has `n`; counters stay.
+    fn clear(&self) {
+        for node in 0..self.servers.len() {
+            let _: () = self.peek(node, |it| it.del(&[KEY, TENANTS]).unwrap());
+        }
+    }
+}
+
+/// Asks in every mode, and for a look, and is refused because of this layout.
+async fn is_refused(locks: &Locks, layout: &str) {
+    let answers = [
+        ("a mutex", locks.mutex("n").try_lock().await.map(drop)),
+        ("a reader", locks.rwlock("n").try_read().await.map(drop)),
+        ("a writer", locks.rwlock("n").try_write().await.map(drop)),
+        ("a look", locks.status("n").await.map(drop)),
+    ];
+    for (what, answer) in answers {
+        let error = answer.expect_err(what);
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{what}: {error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("has layout {layout:?}")), "{what}: {text}");
+        assert!(text.contains("run the same release everywhere"), "{what}: {text}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_release_keeps_is_not_granted_again() {
+async fn what_an_earlier_release_holds_is_refused_with_what_to_do() {
     let nodes = Nodes::new(3);
     let locks = nodes.open().await;
-    let (readers, id) = ("leasehold-quorum:default:rw:n", "0".repeat(32));
+    // The same on all nodes, so that a majority has it, and far above the clock.
     for node in 0..3 {
-        let theirs = "leasehold layout 2: r";
-        let _: () = nodes.peek(node, |it| it.hset(readers, &id, theirs).unwrap());
+        let _: () = nodes.peek(node, |it| it.hset(COUNTERS, 113, 1_u64 << 51).unwrap());
     }
-    let outcomes = [
-        locks.rwlock("n").try_read().await.map(drop),
-        locks.rwlock("n").try_write().await.map(drop),
-        locks.mutex("n").try_lock().await.map(drop),
-    ];
-    for outcome in outcomes {
-        let error = outcome.expect_err("it is of another layout");
-        assert!(error.to_string().contains("another layout"), "{error}");
+    let mut numbers = Vec::new();
+    for mode in ["x", "r", "w"] {
+        for said in nodes.ask_as_layout_1(mode) {
+            let (word, number) = said.unwrap();
+            assert_eq!(word, "vote");
+            numbers.push(number.parse::<u64>().unwrap());
+        }
+        is_refused(&locks, "1").await;
+        nodes.clear();
     }
+    // The counters are those of both.
+    let guard = locked(&locks).await;
+    assert!(numbers.iter().all(|number| guard.fence() > *number), "{} {numbers:?}", guard.fence());
+}
+
+/// The script of the earlier release is what decides there.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_we_hold_an_earlier_release_does_not_get() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.open().await;
+    let guard = locked(&locks).await;
+    eventually("all nodes have it", || nodes.holders() == 3).await;
+    for (mode, word) in [("x", "busy"), ("r", "kind"), ("w", "kind")] {
+        for said in nodes.ask_as_layout_1(mode) {
+            assert_eq!(said.unwrap().0, word, "two holders");
+        }
+    }
+    guard.check().unwrap();
+    guard.release().await.unwrap();
+    eventually("free", || nodes.holders() == 0).await;
+    let reader = locks.rwlock("n").ttl(HOUR).read().await.unwrap();
+    let has = |node| nodes.peek(node, |it| it.exists::<_, bool>(TENANTS).unwrap());
+    eventually("all nodes have it", || (0..3).all(has)).await;
+    for mode in ["x", "r", "w"] {
+        for said in nodes.ask_as_layout_1(mode) {
+            let error = said.expect_err("two holders").to_string();
+            assert!(error.contains("LAYOUT"), "{error}");
+        }
+    }
+    reader.check().unwrap();
+}
+
+/// Nobody knows how it reads; it says whose it is all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_later_release_holds_is_refused_with_what_to_do() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.open().await;
     for node in 0..3 {
-        let _: () = nodes.peek(node, |it| it.del(readers).unwrap());
-        let _: () = nodes.peek(node, |it| it.set(KEY, "leasehold layout 2: x").unwrap());
+        let theirs = "leasehold:3:in its own words";
+        let _: () = nodes.peek(node, |it| it.set_ex(KEY, theirs, 3600).unwrap());
     }
-    assert!(locks.mutex("n").try_lock().await.unwrap().is_none(), "two holders");
+    is_refused(&locks, "3").await;
+    assert_eq!(nodes.holders(), 3, "theirs was removed");
+    nodes.clear();
+    for node in 0..3 {
+        let theirs = ["0123456789abcdef0123000000000001", "leasehold:3:in its own words"];
+        let _: () = nodes.peek(node, |it| it.hset(TENANTS, theirs[0], theirs[1]).unwrap());
+    }
+    is_refused(&locks, "3").await;
+    nodes.clear();
+    drop(locked(&locks).await);
+}
+
+/// Two releases in one hash: ours goes on, and what it does not know stays as long as
+/// it was to stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_beside_another_layout_is_renewed_and_shortens_nothing() {
+    let nodes = Nodes::new(3);
+    let locks = nodes.open().await;
+    let reader = locks.rwlock("n").ttl(SHORT).read().await.unwrap();
+    let has = |node| nodes.peek(node, |it| it.exists::<_, bool>(TENANTS).unwrap());
+    eventually("all nodes have it", || (0..3).all(has)).await;
+    for node in 0..3 {
+        let _: () = nodes.peek(node, |it| it.hset(TENANTS, "theirs", "leasehold:3:words").unwrap());
+        let kept: bool = nodes.peek(node, |it| it.pexpire(TENANTS, 3_600_000).unwrap());
+        assert!(kept, "it has gone");
+    }
+    let before: Vec<u64> = (0..3).map(|node| nodes.calls(node)).collect();
+    eventually("a renewal", || (0..3).all(|node| nodes.calls(node) > before[node])).await;
+    reader.check().unwrap();
+    reader.release().await.unwrap();
+    for node in 0..3 {
+        let left: i64 = nodes.peek(node, |it| it.pttl(TENANTS).unwrap());
+        assert!(left > 3_000_000, "cut to {left} ms");
+        let fields: Vec<String> = nodes.peek(node, |it| it.hkeys(TENANTS).unwrap());
+        assert_eq!(fields, ["theirs"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -972,6 +972,78 @@ mod sessions {
     }
 }
 
+/// What two releases make of each other's texts, if they ever get to read them.
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod layouts {
+    use std::collections::VecDeque;
+
+    use super::super::seat::{Ended, Lease};
+    use super::*;
+
+    const HOLDER: &str = r#"{"seat":{"id":"00000000000000000000000000000001","mode":"Exclusive","owner":{"id":7,"label":"client 1"},"ttl":{"secs":30,"nanos":0},"delay":{"secs":0,"nanos":0},"meta":null,"session":1,"since":0,"expires":30000000000},"fence":1,"predecessor":"None"}"#;
+    const WAITER: &str = r#"{"id":"00000000000000000000000000000002","mode":"Exclusive","owner":{"id":8,"label":"client 2"},"ttl":{"secs":30,"nanos":0},"delay":{"secs":0,"nanos":0},"meta":null,"session":2,"since":0,"expires":30000000000}"#;
+
+    /// As the release before had it: whoever waits is in the text.
+    #[derive(serde::Deserialize)]
+    struct StateWithItsLine {
+        holders: Vec<Lease>,
+        queue: VecDeque<Seat>,
+        closed_until: Moment,
+        last: Option<Ended>,
+    }
+
+    /// Texts of the release before: how many hold, how many wait.
+    fn before() -> Vec<(String, [usize; 2])> {
+        let text = |holders: &[&str], queue: &[&str]| {
+            let (holds, waits) = (holders.join(","), queue.join(","));
+            let text = format!(
+                r#"{{"holders":[{holds}],"queue":[{waits}],"closed_until":0,"last":null}}"#
+            );
+            (text, [holders.len(), queue.len()])
+        };
+        // Two who wait: a line of ours is two numbers.
+        vec![
+            text(&[], &[]),
+            text(&[HOLDER], &[]),
+            text(&[HOLDER], &[WAITER]),
+            text(&[HOLDER], &[WAITER; 2]),
+        ]
+    }
+
+    /// Texts of this release: free; held; held and waited for, with the rows from 0 on.
+    fn now() -> [String; 3] {
+        let end = r#""closed_until":0,"last":null}"#;
+        [
+            format!(r#"{{"holders":[],{end}"#),
+            format!(r#"{{"holders":[{HOLDER}],{end}"#),
+            format!(r#"{{"holders":[{HOLDER}],"queue":[0,1],{end}"#),
+        ]
+    }
+
+    #[test]
+    fn a_name_of_the_release_before_is_refused_and_never_taken_for_free() {
+        for (text, _) in before() {
+            let read = serde_json::from_str::<State>(&text);
+            assert!(read.is_err(), "{text}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn the_release_before_can_read_no_name_of_ours() {
+        for text in now() {
+            let ours: State = serde_json::from_str(&text).unwrap();
+            assert_eq!(serde_json::to_string(&ours).unwrap(), text, "it is what we write");
+            assert!(serde_json::from_str::<StateWithItsLine>(&text).is_err(), "{text}");
+        }
+        // It reads its own: that is how it was.
+        for (text, [holders, waiters]) in before() {
+            let theirs: StateWithItsLine = serde_json::from_str(&text).unwrap();
+            assert_eq!((theirs.holders.len(), theirs.queue.len()), (holders, waiters));
+            assert_eq!((theirs.closed_until, theirs.last), (Moment::default(), None));
+        }
+    }
+}
+
 #[test]
 fn a_shifted_name_goes_on_as_if_nothing_had_happened() {
     let mut desk = Desk::default();

@@ -9,8 +9,8 @@ use super::keys::EtcdKeys;
 use super::proto::TxnRequest;
 use super::server::EtcdTestServer;
 use super::txn;
-use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Store, Ticket, Verdict, Wants};
-use crate::clock::Clock;
+use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Stance, Store, Ticket, Verdict, Wants};
+use crate::clock::{Clock, Moment};
 use crate::engine::{Engine, Event, Eviction, Page, Selector, Status, Target};
 use crate::engines::consensus::{
     self, Departure, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, QueueEntry,
@@ -972,4 +972,134 @@ async fn a_value_that_is_bound_in_the_last_moment_goes_with_the_lease() {
         soon(async { while etcd.load(value.clone()).await.unwrap().is_some() {} }).await;
     }
     assert!(bound > 0, "it never came about");
+}
+
+/// Where the locks of `n` lie.
+const LINE: &str = "leasehold/default/locks/n/";
+
+/// A client of layout 1, which knows no marks: its entry in the line of `n`, alive with
+/// a lease of its own.
+struct EarlierClient<'a> {
+    server: &'a EtcdTestServer,
+    key: String,
+}
+
+impl<'a> EarlierClient<'a> {
+    fn join(server: &'a EtcdTestServer) -> Self {
+        let granted = server.ctl(&["lease", "grant", "600"]);
+        let lease = u64::from_str_radix(granted.split(' ').nth(1).unwrap(), 16).unwrap();
+        let key = format!("{LINE}{lease:x}-0123456789abcdef0123456789abcdef");
+        server.ctl(&["put", &format!("--lease={lease:x}"), &key, "an earlier client"]);
+        Self { server, key }
+    }
+
+    /// What it reads below the name, in the order of coming.
+    fn seen(&self) -> Vec<String> {
+        let list = ["get", "--prefix", LINE, "--keys-only", "--sort-by=CREATE", "--order=ASCEND"];
+        let keys = self.server.ctl(&list);
+        keys.lines().filter_map(|key| key.strip_prefix(LINE)).map(str::to_owned).collect()
+    }
+
+    /// Whether it stays, just after it has joined: it takes what lies there for permits,
+    /// and gives back its place on a name of another kind. It lists a hundred keys.
+    fn is_welcome(&self) -> bool {
+        !self
+            .seen()
+            .iter()
+            .take(100)
+            .any(|rest| rest.starts_with("locks/") || rest.starts_with("leases/"))
+    }
+
+    /// Whether it takes the name for its own: it is the first of the entries.
+    fn holds(&self) -> bool {
+        let seen = self.seen();
+        let first = seen.iter().find(|rest| !rest.contains('/'));
+        first.is_some_and(|first| self.key == format!("{LINE}{first}"))
+    }
+
+    fn leave(self) {
+        self.server.ctl(&["del", &self.key]);
+    }
+}
+
+/// A claim on `n` that waits, by a client of its own.
+struct Claimant {
+    engine: Arc<dyn Engine>,
+    claim: Claim,
+}
+
+impl Claimant {
+    async fn new(server: &EtcdTestServer) -> Self {
+        let engine = consensus::engine(server.client("").await, Clock::System);
+        let mut claim = Claim::new(Ticket::new(name("n"), Mode::Exclusive), Owner::new("me"), TTL);
+        claim.stance = Stance::Wait { until: Moment::NEVER };
+        Self { engine, claim }
+    }
+
+    /// Whether it has the name; it joins the line if it has not.
+    async fn holds(&self) -> bool {
+        matches!(self.engine.acquire(self.claim.clone()).await.unwrap(), Verdict::Granted(_))
+    }
+
+    async fn leave(&self) {
+        self.engine.release(self.claim.ticket.clone(), Ending::new()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn whoever_comes_behind_an_earlier_release_waits_for_it() {
+    let server = EtcdTestServer::start();
+    let (one, two) = (Claimant::new(&server).await, Claimant::new(&server).await);
+    let earlier = EarlierClient::join(&server);
+    assert!(earlier.is_welcome() && earlier.holds());
+    // Without marks, with a tail, and once more when both are known.
+    assert!(!one.holds().await, "two holders");
+    assert!(!two.holds().await, "two holders");
+    assert!(!one.holds().await && earlier.holds(), "two holders");
+    earlier.leave();
+    assert!(one.holds().await);
+    assert!(!two.holds().await, "two holders");
+    one.leave().await;
+    assert!(two.holds().await);
+}
+
+/// It stands between two of ours, one of which it knows, and the other of which knows
+/// it: no front and no tail leads past it.
+#[tokio::test]
+async fn an_earlier_release_in_the_middle_of_a_line_is_not_passed() {
+    let server = EtcdTestServer::start();
+    let (one, two) = (Claimant::new(&server).await, Claimant::new(&server).await);
+    let three = Claimant::new(&server).await;
+    assert!(one.holds().await);
+    let earlier = EarlierClient::join(&server);
+    assert!(earlier.is_welcome() && !earlier.holds(), "two holders");
+    assert!(!two.holds().await && !three.holds().await, "two holders");
+    one.leave().await;
+    assert!(earlier.holds(), "it is next");
+    assert!(!two.holds().await && !three.holds().await, "two holders");
+    // The one that knew it goes early: its tail leads on to the next.
+    two.leave().await;
+    assert!(earlier.holds() && !three.holds().await, "two holders");
+    earlier.leave();
+    assert!(three.holds().await);
+}
+
+/// Where the line has marks, it is not welcome: whoever joins by them does not see it.
+#[tokio::test]
+async fn an_earlier_release_does_not_stay_in_a_line_with_marks() {
+    let server = EtcdTestServer::start();
+    let (one, two) = (Claimant::new(&server).await, Claimant::new(&server).await);
+    let three = Claimant::new(&server).await;
+    assert!(one.holds().await && !two.holds().await);
+    let earlier = EarlierClient::join(&server);
+    assert!(!earlier.is_welcome(), "it sees no marks");
+    assert!(!three.holds().await && !earlier.holds());
+    one.leave().await;
+    assert!(two.holds().await && !three.holds().await);
+    assert!(!earlier.holds() && !earlier.is_welcome(), "two holders");
+    two.leave().await;
+    // It has not given back its place yet, and has not taken the name either.
+    assert!(!earlier.is_welcome(), "it would stay");
+    earlier.leave();
+    assert!(three.holds().await);
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::bid::family;
+use super::layout::{EARLIEST, marked, other_layout, unmarked};
 use super::node::{Kept, LockAnswer, Node, NodeMark, Number, Trust, counter, hash, inscribe, read};
 use crate::claim::{
     Claim, Ending, Expect, LeaseId, Mode, RawRecord, Refresh, Released, Renewal, Stance, Store,
@@ -58,7 +59,7 @@ pub(super) async fn open(text: String, clock: Clock) -> Result<Arc<dyn Node>> {
 }
 
 /// The slot of an engine that is open already.
-#[cfg(leasehold_sim)]
+#[cfg(any(leasehold_sim, test))]
 pub(super) fn seated(engine: Arc<dyn Engine>) -> Arc<super::node_slot::NodeSlot> {
     let endpoint = engine.profile().endpoint.clone();
     let open = move || -> BoxFuture<Result<Arc<dyn Node>>> {
@@ -99,7 +100,7 @@ impl EngineNode {
         match self.records()?.store(store).await {
             Ok(Ok(version)) => Ok(Some(Number { value, version })),
             // This lease has been here before.
-            Ok(Err(Some(found))) => match Written::parse(&found) {
+            Ok(Err(Some(found))) => match Written::parse(&found)? {
                 Some(mark) => Ok(Some(Number { value: mark.value, version: found.version })),
                 None => Err(damaged(&claim.ticket.name)),
             },
@@ -123,7 +124,7 @@ impl EngineNode {
         self.lift(&ticket.name, fence).await?;
         let records = self.records()?;
         let Some(found) = records.load(mark_of(&ticket)?).await? else { return Ok(false) };
-        let Some(mark) = Written::parse(&found) else { return Err(damaged(&ticket.name)) };
+        let Some(mark) = Written::parse(&found)? else { return Err(damaged(&ticket.name)) };
         let store = bound(&ticket, &Written { value: fence, ..mark })?;
         match records.store(store.expecting(Expect::Version(seen.version))).await {
             Ok(stored) => Ok(stored.is_ok()),
@@ -151,10 +152,12 @@ impl EngineNode {
         if removed {
             return Ok(true);
         }
-        let past = |mark: &NodeMark| family(mark.id) == family(bid.id) && mark.id < bid.id;
-        for mark in self.marks(&bid.name).await?.into_iter().filter(past) {
-            let earlier = Ticket { id: mark.id, mode: mark.mode, ..bid.clone() };
-            removed |= self.release(earlier).await?;
+        let past = |id: LeaseId| family(id) == family(bid.id) && id < bid.id;
+        for (id, record) in self.beside(&bid.name).await?.into_iter().filter(|(id, _)| past(*id)) {
+            if let Ok(Some(mark)) = Written::parse(&record) {
+                let earlier = Ticket { id, mode: mark.mode, ..bid.clone() };
+                removed |= self.release(earlier).await?;
+            }
         }
         Ok(removed)
     }
@@ -163,15 +166,24 @@ impl EngineNode {
         Ok(self.0.release(bid, Ending::new()).await? == Released::Released)
     }
 
-    /// What is written beside the leases of a name.
-    async fn marks(&self, name: &Name) -> Result<Vec<NodeMark>> {
+    /// The records beside the leases of a name.
+    async fn beside(&self, name: &Name) -> Result<Vec<(LeaseId, RawRecord)>> {
         let scope = Scope::below(name.namespace(), &folder_of(name), 1);
         let found = self.records()?.list(scope, Page::default()).await?;
-        let mark = |(at, record): (Name, RawRecord)| {
+        let one = |(at, record): (Name, RawRecord)| {
             let id = u128::from_str_radix(at.as_str().rsplit('/').next()?, 16).ok()?;
-            Some(Written::parse(&record)?.shown(LeaseId::from_bits(id)))
+            Some((LeaseId::from_bits(id), record))
         };
-        Ok(found.records.into_iter().filter_map(mark).collect())
+        Ok(found.records.into_iter().filter_map(one).collect())
+    }
+
+    /// What they say. Who has the name in another layout is not shown as somebody who
+    /// will let us in: the caller is told.
+    async fn marks(&self, name: &Name) -> Result<Vec<NodeMark>> {
+        let read = |(id, record): (LeaseId, RawRecord)| {
+            Written::parse(&record).map(|mark| mark.map(|mark| mark.shown(id))).transpose()
+        };
+        self.beside(name).await?.into_iter().filter_map(read).collect()
     }
 
     async fn look(self, name: Name) -> Result<Vec<NodeMark>> {
@@ -199,8 +211,17 @@ struct Written {
 }
 
 impl Written {
-    fn parse(record: &RawRecord) -> Option<Self> {
-        let text = std::str::from_utf8(&record.value).ok()?;
+    /// `None` if others have written over it. That of another layout is refused.
+    fn parse(record: &RawRecord) -> Result<Option<Self>> {
+        let Ok(text) = std::str::from_utf8(&record.value) else { return Ok(None) };
+        match unmarked(text)? {
+            Some(text) => Ok(Self::read(text)),
+            None if Self::read(text).is_some() => Err(other_layout(EARLIEST)),
+            None => Ok(None),
+        }
+    }
+
+    fn read(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, ' ');
         let (value, mode, text) = (parts.next()?, parts.next()?, parts.next()?);
         let mode = match mode {
@@ -213,7 +234,7 @@ impl Written {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        format!("{} {} {}", self.value, self.mode, self.text).into_bytes()
+        marked(&format!("{} {} {}", self.value, self.mode, self.text)).into_bytes()
     }
 
     fn shown(self, id: LeaseId) -> NodeMark {

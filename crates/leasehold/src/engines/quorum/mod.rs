@@ -12,6 +12,7 @@ mod bid;
 mod client;
 mod debts;
 mod fate;
+mod layout;
 mod leases;
 mod member;
 mod node;
@@ -19,6 +20,8 @@ mod node_slot;
 mod nodes;
 mod redis_node;
 mod round;
+#[cfg(test)]
+mod tests;
 mod upkeep;
 mod view;
 
@@ -63,7 +66,7 @@ pub(super) async fn open(url: &Url, clock: Clock) -> Result<Arc<dyn Engine>> {
 }
 
 /// A quorum over engines that are open already.
-#[cfg(leasehold_sim)]
+#[cfg(any(leasehold_sim, test))]
 pub(crate) async fn over(
     engines: Vec<Arc<dyn Engine>>,
     clock: Clock,

@@ -16,9 +16,13 @@ local function draw()
   return number
 end
 
+local number, held, owner = mutex(id)
+local found = tenants()
+-- Whoever has it is not to be understood.
+if other_layout then return {'layout', other_layout, stamp} end
+
 if mode == 'x' then
-  if next(tenants()) then return {'kind', 'read-write lock', stamp} end
-  local number, held, owner = mutex(id)
+  if next(found) then return {'kind', 'read-write lock', stamp} end
   if number then
     if redis.call('PTTL', KEYS[1]) < ttl then redis.call('PEXPIRE', KEYS[1], ttl) end
     return {'vote', number, stamp}
@@ -27,12 +31,11 @@ if mode == 'x' then
     return {'busy', held, stamp, redis.call('PTTL', KEYS[1]), digits(now)}
   end
   number = draw()
-  redis.call('SET', KEYS[1], table.concat({id, number, digits(now), ARGV[6]}, ':'), 'PX', ttl)
+  redis.call('SET', KEYS[1], marked(id, number, digits(now), ARGV[6]), 'PX', ttl)
   return {'vote', number, stamp}
 end
 
-if redis.call('EXISTS', KEYS[1]) == 1 then return {'kind', 'mutex', stamp} end
-local found = tenants()
+if held then return {'kind', 'mutex', stamp} end
 local mine = found[id]
 if mine then
   mine.ends = digits(math.max(tonumber(mine.ends), now + ttl))
@@ -48,6 +51,6 @@ for other, it in pairs(found) do
     return {'busy', shown, stamp, tonumber(it.ends) - now, digits(now)}
   end
 end
-local number = draw()
+number = draw()
 settle(found, id, {mode = mode, number = number, since = digits(now), ends = digits(now + ttl), text = ARGV[6]})
 return {'vote', number, stamp}

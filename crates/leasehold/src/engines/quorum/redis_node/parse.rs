@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ::redis::Value;
 
+use super::super::layout::other_layout;
 use super::super::node::{Kept, LockAnswer, NodeMark, Number, hash, read};
 use crate::claim::{LeaseId, Mode};
 use crate::error::{Error, ErrorKind, Result};
@@ -54,6 +55,7 @@ impl LockReply {
                 "the name is in use as a {}; kinds do not mix, choose another name",
                 self.text
             ))),
+            "layout" => Err(other_layout(&self.text)),
             "young" => Err(young(&self.text, quarantine)),
             _ => Err(strange()),
         }
@@ -80,7 +82,11 @@ pub(super) fn kept(value: &Value) -> Result<Kept> {
 pub(super) fn marks(value: Value) -> Result<Vec<NodeMark>> {
     let Value::Array(parts) = value else { return Err(strange()) };
     let mut parts = parts.into_iter().filter_map(shown);
-    let now = parts.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let first = parts.next();
+    if first.as_deref() == Some("layout") {
+        return Err(other_layout(&parts.next().unwrap_or_default()));
+    }
+    let now = first.and_then(|text| text.parse().ok()).unwrap_or(0);
     let one = |text: String| {
         let mut fields = text.splitn(3, ':');
         let (mode, left, rest) = (fields.next()?, fields.next()?, fields.next()?);

@@ -4,7 +4,7 @@ if ARGV[2] == 'x' then
   local number, held = mutex(id)
   if number ~= seen then return 0 end
   local text = string.match(held, '^%x+:%d+:(.*)$')
-  redis.call('SET', KEYS[1], table.concat({id, fence, text}, ':'), 'KEEPTTL')
+  redis.call('SET', KEYS[1], marked(id, fence, text), 'KEEPTTL')
 else
   local found = tenants()
   local mine = found[id]
