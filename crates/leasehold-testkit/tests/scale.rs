@@ -9,12 +9,13 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 /// Of each work the figures that any engine has.
-const FIGURES: [(&str, &[&str]); 5] = [
+const FIGURES: [(&str, &[&str]); 6] = [
     ("waiters", &["join_us", "looked_s", "waiting_client", "alone_ms", "beside_ms", "hand_us"]),
     ("held", &["take_us", "keep_client", "worst_ms", "release_us", "client_bytes", "lost"]),
     ("loss", &["evicted_us"]),
     ("list", &["names_us", "records_us"]),
     ("names", &["pair_us", "client_bytes"]),
+    ("farewell", &["drop_s", "handle_s", "left"]),
 ];
 
 fn scale(words: &[&str]) -> Output {
@@ -48,7 +49,28 @@ fn every_cell_is_there() {
         assert!(renewed >= Some(1.0), "a look at renewals has seen each: {renewed:?}");
     }
     assert_eq!(cell(&sheet, "sqlite", "clients", 9)["ending"], "done");
+    has_figures(&sheet, "sqlite", "processes", 3, &["hand_us", "spread"]);
     charts_are_whole(path, folder.path());
+}
+
+/// Nobody loses a lease, and everybody who waits has a turn.
+#[test]
+fn servers_that_keep_what_they_know_are_restarted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scale.json");
+    let row = ["--engine", "redis-aof", "--sizes", "30", "--json", file.to_str().unwrap()];
+    goes_well(&[&["--quick"], &row[..]].concat());
+    let sheet = sheet(&file);
+    has_figures(
+        &sheet,
+        "redis-aof",
+        "restart",
+        30,
+        &["down_s", "known_s", "worst_ms", "through_s"],
+    );
+    let figures = &cell(&sheet, "redis-aof", "restart", 30)["figures"];
+    assert_eq!(figures["lost"].as_f64(), Some(0.0));
+    assert!(figures["down_s"].as_f64() > Some(0.0), "it was away: {figures}");
 }
 
 fn sheet(file: &Path) -> Value {

@@ -37,8 +37,9 @@ const SOME: usize = 1000;
 /// as `main` ends does not block the next run. That wait is bounded: a second, and
 /// one more for the engine to let go. What an engine cannot take back in that time,
 /// such as a hundred thousand guards dropped at once, is left to end with its ttl,
-/// and an event says how many leases that are (`left to expire`, with the feature
-/// `trace`). [`Locks::shutdown`] waits for as long as you like, and tells you.
+/// and an event and a metric say how many leases that are (`left to expire` with the
+/// feature `trace`, `leasehold_left_to_expire_total` with `metrics`).
+/// [`Locks::shutdown`] waits for as long as you like, and tells you.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

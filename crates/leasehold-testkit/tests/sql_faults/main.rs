@@ -21,6 +21,7 @@
 //! | P10 | the server has no room for more locks | `sessions` |
 //! | P11 | a broken connection is used again | `storm`, `strategies/advisory` |
 //! | P12 | a check of a connection is refused | `strategies/advisory` |
+//! | P16 | the server is killed under many who hold and wait | `restarts`, `storm` |
 //! | Y1, Y2 | names too long; names without case | `strategies/advisory` |
 //! | Y3 | `GET_LOCK` says neither yes nor no | `sessions` |
 //! | Y4 | a server too old | `engine/checkup` |
@@ -45,6 +46,7 @@ mod crowd;
 mod death;
 mod failover;
 mod names;
+mod restarts;
 mod sessions;
 mod stall;
 mod storm;

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use super::UNDER_WAY;
 use super::renewal_queue::PORTION;
 use crate::claim::{Claim, Ending, Mode, Refresh, Released, Renewal, Ticket, Verdict, Wake};
-use crate::clock::{Moment, TestClock};
+use crate::clock::{Clock, Moment, TestClock};
 use crate::engine::{
     BoxFuture, Bus, Engine, Event, Events, Evicted, Eviction, Finding, Listing, Loss, Page,
     Profile, RecordStore, Selector,
@@ -232,6 +232,23 @@ async fn a_shutdown_without_time_lets_go_of_everything() {
     let error = crowd.locks.shutdown(Duration::ZERO).await.unwrap_err();
     assert!(error.to_string().contains("3000 leases"), "{error}");
     assert!(held.iter().all(|guard| guard.standing() == Standing::Released));
+}
+
+/// Guards and handles, all at once, on an engine that takes nothing back: whoever drops
+/// them goes on, and all of it is gone once the engine answers after all.
+#[tokio::test]
+async fn to_drop_more_guards_than_can_be_given_back_ends_soon() {
+    let crowd = Crowd::new();
+    let guards = crowd.take(20_000, 30 * SECOND).await;
+    crowd.engine.releases.forget_permits(usize::MAX);
+    let Crowd { locks, engine, .. } = crowd;
+    let start = Clock::System.now();
+    drop((guards, locks));
+    let took = Clock::System.now().since(start);
+    assert!(took < 20 * SECOND, "two seconds, if nobody else wants the processor: {took:?}");
+    assert_eq!(engine.seen.lock().unwrap().given_back, 0, "it could have been given back");
+    engine.releases.add_permits(20_000);
+    until(|| Arc::strong_count(&engine) == 1).await;
 }
 
 impl Engine for Reluctant {

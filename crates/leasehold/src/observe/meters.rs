@@ -22,6 +22,7 @@ const TIMEOUTS: &str = "leasehold_timeouts_total";
 const LOSSES: &str = "leasehold_losses_total";
 const FAILED: &str = "leasehold_renewals_failed_total";
 const HELD: &str = "leasehold_held";
+const LEFT: &str = "leasehold_left_to_expire_total";
 #[cfg(feature = "ids")]
 const BACK: &str = "leasehold_ids_went_back_total";
 #[cfg(feature = "ids")]
@@ -33,7 +34,11 @@ const DAYS: &str = "leasehold_ids_days_left";
 const KINDS: [&str; 4] = ["exclusive", "read", "write", "permits"];
 
 #[derive(Debug)]
-pub(super) struct Meters([Meter; 4]);
+pub(super) struct Meters {
+    modes: [Meter; 4],
+    /// Whoever ends looks at no lease of its own any more, nor at its mode.
+    left: Counter,
+}
 
 /// The handles of one kind of lock.
 #[derive(Debug)]
@@ -53,11 +58,12 @@ struct Meter {
 impl Meters {
     pub(super) fn new(scheme: &'static str) -> Self {
         describe();
-        Self(KINDS.map(|kind| Meter::new(scheme, kind)))
+        let modes = KINDS.map(|kind| Meter::new(scheme, kind));
+        Self { modes, left: counter!(LEFT, "engine" => scheme) }
     }
 
     const fn of(&self, mode: Mode) -> &Meter {
-        let [exclusive, read, write, permits] = &self.0;
+        let [exclusive, read, write, permits] = &self.modes;
         match mode {
             Mode::Exclusive => exclusive,
             Mode::Read => read,
@@ -80,6 +86,7 @@ fn describe() {
     describe_counter!(LOSSES, Unit::Count, "Leases that ended before their guards, by reason");
     describe_counter!(FAILED, Unit::Count, "Renewals of held leases without an answer");
     describe_gauge!(HELD, Unit::Count, "Leases held now");
+    describe_counter!(LEFT, Unit::Count, "Leases that a client could not give back as it ended");
 }
 
 impl Meter {
@@ -141,6 +148,10 @@ impl Witness for Meters {
     fn converted(&self, hold: &Hold, from: Mode) {
         self.of(from).held.decrement(1);
         self.of(hold.mode()).held.increment(1);
+    }
+
+    fn left_behind(&self, leases: usize, _: Duration) {
+        self.left.increment(leases as u64);
     }
 
     // These are rare enough to be looked up each time.

@@ -128,7 +128,7 @@ async fn labels_are_engine_mode_and_reason_and_all_is_described() {
     assert_eq!(stage.book.labels("leasehold_losses_total").len(), 4 * 5);
     let keys = ["engine", "mode", "why"].map(str::to_owned);
     assert!(stage.book.label_keys().iter().all(|key| keys.contains(key)));
-    assert_eq!(stage.book.described().len(), 9);
+    assert_eq!(stage.book.described().len(), 10);
     assert_eq!(stage.book.described(), stage.book.registered());
 }
 
@@ -269,6 +269,24 @@ async fn a_future_that_is_dropped_leaves_no_lease_in_the_numbers() {
     drop(order.lock().await.unwrap());
     assert_eq!(stage.book.gauge("leasehold_held"), 0.0);
     assert_eq!(stage.book.count("leasehold_timeouts_total"), 0, "nobody's time was up");
+}
+
+#[tokio::test]
+async fn what_the_last_handle_could_not_give_back_is_said() {
+    let mut stage = Stage::new("left");
+    let mut guards = Vec::new();
+    for n in 0..500 {
+        guards.push(stage.locks.mutex(format!("order/{n}")).lock().await.unwrap());
+    }
+    stage.clock.advance(SECOND);
+    stage.probe.keep_back();
+    drop(guards);
+    drop(std::mem::replace(&mut stage.locks, Locks::memory()));
+    let left = "WARN left to expire engine=left leases=500 within=29.0";
+    assert_eq!(stage.events.lines("left to expire"), [left]);
+    assert_eq!(stage.book.count("leasehold_left_to_expire_total"), 500);
+    let labels = stage.book.labels("leasehold_left_to_expire_total");
+    assert_eq!(labels, [[owned(("engine", "left"))]]);
 }
 
 #[tokio::test]

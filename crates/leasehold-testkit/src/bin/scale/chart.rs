@@ -17,9 +17,9 @@ const BOTTOM: f64 = 316.0;
 /// Lines of text that are nearer than this cannot be read.
 const APART: f64 = 13.0;
 /// Of middle brightness, so that they stand out on white and on black.
-const COLOURS: [&str; 12] = [
-    "#888888", "#3b82f6", "#ef4444", "#f97316", "#0d9488", "#a16207", "#8b5cf6", "#16a34a",
-    "#c084fc", "#9d6fd0", "#4ade80", "#65a30d",
+const COLOURS: [&str; 13] = [
+    "#888888", "#3b82f6", "#ef4444", "#ec4899", "#f97316", "#0d9488", "#a16207", "#8b5cf6",
+    "#16a34a", "#c084fc", "#9d6fd0", "#4ade80", "#65a30d",
 ];
 const STYLE: &str = "text{font:12px sans-serif;fill:#24292f}.t{font-weight:bold}\
     .g{stroke:#8884;stroke-width:1}path{fill:none;stroke-width:2}\

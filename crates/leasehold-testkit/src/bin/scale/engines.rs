@@ -15,29 +15,54 @@ pub(crate) struct EngineRow {
     pub(crate) name: &'static str,
     start: fn() -> Checked<Running>,
     pub(crate) works: &'static [Work],
+    own: Sizes,
 }
 
 const ALL: &[Work] = &WORKS;
+/// What is not kept on disk does not come back.
+const NOT_RESTARTED: &[Work] = WORKS.split_last().expect("restarts come last").1;
+const RESTARTED: &[Work] = &[Work::Restart];
 /// A store in memory has one client.
-const INSIDE: &[Work] = &[Work::Waiters, Work::Held, Work::Loss, Work::List, Work::Names];
+const INSIDE: &[Work] =
+    &[Work::Waiters, Work::Held, Work::Loss, Work::List, Work::Names, Work::Farewell];
 /// A majority has no line and no index.
-const MAJORITY: &[Work] = &[Work::Held, Work::Loss, Work::Clients, Work::Names];
+const MAJORITY: &[Work] =
+    &[Work::Held, Work::Loss, Work::Clients, Work::Names, Work::Farewell, Work::Processes];
 /// Layouts of others differ in how they stand in line.
 const LINE: &[Work] = &[Work::Waiters];
 
-pub(crate) const ENGINES: [EngineRow; 12] = [
-    EngineRow { name: "memory", start: memory, works: INSIDE },
-    EngineRow { name: "sqlite", start: sqlite, works: ALL },
-    EngineRow { name: "redis", start: redis, works: ALL },
-    EngineRow { name: "quorum", start: quorum, works: MAJORITY },
-    EngineRow { name: "postgres", start: postgres, works: ALL },
-    EngineRow { name: "mysql", start: mysql, works: ALL },
-    EngineRow { name: "etcd", start: etcd, works: ALL },
-    EngineRow { name: "zookeeper", start: zookeeper, works: ALL },
-    EngineRow { name: "etcd-go", start: etcd_raw, works: LINE },
-    EngineRow { name: ETCD_BY_HAND, start: etcd, works: LINE },
-    EngineRow { name: "zookeeper-curator", start: zookeeper_raw, works: LINE },
-    EngineRow { name: ZOOKEEPER_BY_HAND, start: zookeeper, works: LINE },
+/// Other sizes than the table has: what is quick goes further, and what would be cut
+/// by the limit of a cell does not go there.
+type Sizes = &'static [(Work, &'static [usize])];
+
+const MEMORY: Sizes =
+    &[(Work::Loss, &[1_000, 10_000, 100_000]), (Work::Names, &[10_000, 100_000, 1_000_000])];
+const FAST: Sizes = &[(Work::Loss, &[1_000, 10_000, 100_000])];
+/// Three servers for each lease, each asked by itself.
+const SLOW: Sizes = &[(Work::Held, &[1_000, 10_000]), (Work::Farewell, &[1_000, 10_000])];
+/// Agreed upon one by one.
+const AGREED: Sizes = &[
+    (Work::Held, &[10_000, 50_000]),
+    (Work::List, &[1_000, 10_000]),
+    (Work::Names, &[10_000, 50_000]),
+    (Work::Farewell, &[10_000, 50_000]),
+];
+const OF_OTHERS: Sizes = &[(Work::Waiters, &[100, 1_000, 10_000])];
+
+pub(crate) const ENGINES: [EngineRow; 13] = [
+    EngineRow { name: "memory", start: memory, works: INSIDE, own: MEMORY },
+    EngineRow { name: "sqlite", start: sqlite, works: NOT_RESTARTED, own: FAST },
+    EngineRow { name: "redis", start: redis, works: NOT_RESTARTED, own: FAST },
+    EngineRow { name: "redis-aof", start: redis_durable, works: RESTARTED, own: &[] },
+    EngineRow { name: "quorum", start: quorum, works: MAJORITY, own: SLOW },
+    EngineRow { name: "postgres", start: postgres, works: ALL, own: &[] },
+    EngineRow { name: "mysql", start: mysql, works: ALL, own: &[] },
+    EngineRow { name: "etcd", start: etcd, works: ALL, own: AGREED },
+    EngineRow { name: "zookeeper", start: zookeeper, works: ALL, own: AGREED },
+    EngineRow { name: "etcd-go", start: etcd_raw, works: LINE, own: OF_OTHERS },
+    EngineRow { name: ETCD_BY_HAND, start: etcd, works: LINE, own: OF_OTHERS },
+    EngineRow { name: "zookeeper-curator", start: zookeeper_raw, works: LINE, own: OF_OTHERS },
+    EngineRow { name: ZOOKEEPER_BY_HAND, start: zookeeper, works: LINE, own: OF_OTHERS },
 ];
 
 /// Bare requests, without Leasehold.
@@ -48,6 +73,12 @@ impl EngineRow {
     /// Starts its servers.
     pub(crate) fn start(&self) -> Checked<Running> {
         (self.start)()
+    }
+
+    /// How many there are of what the work is about.
+    pub(crate) fn sizes(&self, work: Work) -> &'static [usize] {
+        let own = self.own.iter().find(|(of, _)| *of == work);
+        own.map_or(work.sizes(), |(_, sizes)| sizes)
     }
 }
 
@@ -65,6 +96,16 @@ impl Running {
     /// The first process of each.
     pub(crate) fn pids(&self) -> Vec<u32> {
         self.servers.iter().map(Server::pid).collect()
+    }
+
+    /// Ends their processes at once (SIGKILL).
+    pub(crate) fn kill(&mut self) -> Checked {
+        Ok(self.servers.iter_mut().try_for_each(Server::kill)?)
+    }
+
+    /// Where they were, with what they have on disk.
+    pub(crate) fn start_again(&mut self) -> Checked {
+        Ok(self.servers.iter_mut().try_for_each(Server::restart)?)
     }
 
     fn on(server: Server, about: String) -> Self {
@@ -100,6 +141,12 @@ fn redis() -> Checked<Running> {
     Ok(Running::on(server, about))
 }
 
+fn redis_durable() -> Checked<Running> {
+    let server = Server::start(Plan::redis_durable())?;
+    let about = format!("{}, durable: every write is synced first", redis_version(&server)?);
+    Ok(Running::on(server, about))
+}
+
 fn redis_version(server: &Server) -> Checked<String> {
     let info = ask(server, &["INFO", "server"])?;
     let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
@@ -114,20 +161,22 @@ fn quorum() -> Checked<Running> {
     Ok(Running { url, about, servers, _folder: None })
 }
 
+/// Written to a file before it is answered, which outlives the process.
+const UNSYNCED: &str = "survives its process, not its machine";
 /// As many connections as the largest table needs.
 const CONNECTIONS: &str = "max_connections=1200";
 
 fn postgres() -> Checked<Running> {
     let server = Server::start(Plan::postgres().args(["-c", CONNECTIONS]))?;
     let version = server.sql("SHOW server_version")?;
-    let about = format!("PostgreSQL {version}, not durable: fsync off, {CONNECTIONS}");
+    let about = format!("PostgreSQL {version}, {UNSYNCED}: fsync off, {CONNECTIONS}");
     Ok(Running::on(server, about))
 }
 
 fn mysql() -> Checked<Running> {
     let server = Server::start(Plan::mariadb().args([format!("--{CONNECTIONS}")]))?;
     let version = server.sql("SELECT version()")?;
-    let about = format!("{version}, not durable: flushed once a second, {CONNECTIONS}");
+    let about = format!("{version}, {UNSYNCED}: synced once a second, {CONNECTIONS}");
     Ok(Running::on(server, about))
 }
 
@@ -148,7 +197,7 @@ fn zookeeper() -> Checked<Running> {
     let version = told.lines().find_map(|line| line.strip_prefix("Zookeeper version: "));
     let version = version.and_then(|it| it.split(['-', ',']).next()).unwrap_or_default().to_owned();
     let about =
-        format!("ZooKeeper {version}, one server with a heap of 1 GiB, not durable: forceSync=no");
+        format!("ZooKeeper {version}, one server with a heap of 1 GiB, {UNSYNCED}: forceSync=no");
     Ok(Running::on(server, about))
 }
 

@@ -1,6 +1,7 @@
 //! The inside of a process that measures one cell: it prints `key value`, a line
 //! for each figure as soon as it is known.
 
+use std::io::stdin;
 use std::process::exit;
 use std::sync::OnceLock;
 use std::thread;
@@ -8,9 +9,10 @@ use std::time::Duration;
 
 use leasehold::Locks;
 use leasehold_testkit::contest::Checked;
+use tokio::task::spawn_blocking;
 
-use crate::order::Order;
-use crate::{by_hand, engines, procfs, renewals};
+use crate::order::{self, Order};
+use crate::{by_hand, engines, left, procfs, renewals};
 
 /// See [`Inside::look`].
 pub(crate) const LOOK: Duration = Duration::from_secs(2);
@@ -34,9 +36,15 @@ impl std::ops::Deref for Inside {
 /// Carries out one order, as JSON.
 pub(crate) fn measure(order: &str) -> Checked {
     let cell = Inside { order: serde_json::from_str(order)?, memory: OnceLock::new() };
-    end_by_itself(Duration::from_secs(cell.seconds + 5));
+    left::listen()?;
+    run_for(cell.seconds, run(&cell))
+}
+
+/// Ends with this work, or soon after so many seconds.
+pub(crate) fn run_for(seconds: u64, work: impl Future<Output = Checked>) -> Checked {
+    end_by_itself(Duration::from_secs(seconds + 5));
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).enable_all().build()?.block_on(run(&cell))?;
+    runtime.worker_threads(2).enable_all().build()?.block_on(work)?;
     // Nobody waits for what is given back in the background.
     leave()
 }
@@ -69,7 +77,35 @@ impl Inside {
         if self.engine == "memory" {
             return Ok(self.memory.get_or_init(Locks::memory).clone());
         }
+        self.client_alone().await
+    }
+
+    /// One that nobody else has a share of.
+    pub(crate) async fn client_alone(&self) -> Checked<Locks> {
         Ok(leasehold::open(self.url.clone()).await?)
+    }
+
+    /// One that keeps asking while nobody answers.
+    pub(crate) async fn patient_client(&self) -> Checked<Locks> {
+        Ok(leasehold::open(format!("{}?retry=forever:20ms", self.url)).await?)
+    }
+
+    /// Has the servers killed, and started again: until they are down.
+    pub(crate) async fn await_servers_down() -> Checked {
+        println!("{}", order::RESTART);
+        Self::hear(order::DOWN).await
+    }
+
+    /// Until all are back.
+    pub(crate) async fn await_servers_up() -> Checked {
+        Self::hear(order::UP).await
+    }
+
+    /// The next word of whoever has the servers.
+    async fn hear(word: &str) -> Checked {
+        let said = spawn_blocking(|| stdin().lines().next()).await?.transpose()?;
+        let why = || format!("the servers should be {word}, but: {said:?}");
+        if said.as_deref() == Some(word) { Ok(()) } else { Err(why().into()) }
     }
 
     pub(crate) fn say(&self, key: &str, value: f64) {

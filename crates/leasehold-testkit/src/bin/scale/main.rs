@@ -9,7 +9,9 @@
 //! | `order`, `cell` | one cell before it is measured, and after |
 //! | `runner` | measures a cell in a process of its own, which it may end |
 //! | `inside` | what such a process knows |
+//! | `share` | a process with a part of a crowd |
 //! | `crowd`, `probe`, `meter`, `procfs` | many tasks, a bystander, processor time, `/proc` |
+//! | `left` | how many leases were left to expire |
 //! | `renewals` | how far renewals are apart, and how many were seen |
 //! | `by_hand` | the requests that the layouts of others need, and no more |
 //! | `sheet`, `facts` | all cells, and when and where each was measured |
@@ -25,6 +27,7 @@ mod crowd;
 mod engines;
 mod facts;
 mod inside;
+mod left;
 mod meter;
 mod number;
 mod options;
@@ -35,6 +38,7 @@ mod probe;
 mod procfs;
 mod renewals;
 mod runner;
+mod share;
 mod sheet;
 mod table;
 mod work;
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match words.as_slice() {
         [word, order] if word == order::WORD => inside::measure(order),
+        [word, order] if word == share::WORD => share::contend(order),
         _ => Options::read(words).map_err(Into::into).and_then(|options| carry_out(&options)),
     };
     match done {

@@ -11,13 +11,14 @@ pub(crate) const HELP: &str = "\
 usage: cargo xtask scale [OPTION..]
 
 Starts real servers on loopback, measures how every step grows, prints tables.
-Everything takes about an hour, a row (`--engine redis`) three to ten minutes.
+Everything takes about an hour, a row (`--engine redis`) five to ten minutes.
 
   --engine A,B     these rows alone (default: all)
   --work A,B       these tables alone (default: all)
-  --sizes N,N      these sizes, for every table (default: each table has its own)
+  --sizes N,N      these sizes, for every table (default: each table has its own,
+                   and a row where it can do more or less)
   --limit SECONDS  how long one cell may take (default: 60); then it says `>60 s`
-  --quick          small sizes and short looks: about three minutes for everything
+  --quick          small sizes and short looks: a few minutes for everything
   --json FILE      write every cell there, too
   --update         measure, and write docs/scale/scale.json, docs/scale.md and its
                    charts; cells that are not measured stay as they are, each with

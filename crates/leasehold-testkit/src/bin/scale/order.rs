@@ -7,6 +7,12 @@ use crate::work::Work;
 /// The word before an order on the command line of a process that measures.
 pub(crate) const WORD: &str = "--cell";
 
+/// What such a process says when it wants the servers killed and started again, and
+/// what it is told then.
+pub(crate) const RESTART: &str = "restart now";
+pub(crate) const DOWN: &str = "down";
+pub(crate) const UP: &str = "up";
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) engine: String,

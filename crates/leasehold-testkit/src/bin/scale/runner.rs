@@ -2,8 +2,8 @@
 //! the next one's, and one that does not end is ended.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
@@ -63,9 +63,9 @@ impl<'a> Runner<'a> {
         running: &mut Running,
         sheet: &mut Sheet,
     ) -> Checked {
-        let usual = work.sizes(self.options.quick).to_vec();
+        let usual = if self.options.quick { work.quick_sizes() } else { row.sizes(work) };
         let mut well = true;
-        for size in self.options.sizes.clone().unwrap_or(usual) {
+        for size in self.options.sizes.clone().unwrap_or(usual.to_vec()) {
             let mut cell = self.blank(row, work, size, running);
             if well {
                 self.fill(&mut cell, running)?;
@@ -96,14 +96,14 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn fill(&self, cell: &mut Cell, running: &Running) -> Checked {
+    fn fill(&self, cell: &mut Cell, running: &mut Running) -> Checked {
         let mut order = self.order(cell, running);
-        *cell = self.round(cell.clone(), &order)?;
+        *cell = self.round(cell.clone(), &order, running)?;
         let most = if self.options.quick { 1 } else { ROUNDS };
         while cell.ending == Ending::Done && worked(cell) < CHEAP && cell.rounds < most {
             order.again = true;
             let blank = Cell { figures: BTreeMap::new(), ..cell.clone() };
-            let again = self.round(blank, &order)?;
+            let again = self.round(blank, &order, running)?;
             cell.merge(again);
         }
         Ok(())
@@ -123,12 +123,13 @@ impl<'a> Runner<'a> {
     }
 
     /// One process, from its start to its end.
-    fn round(&self, mut cell: Cell, order: &Order) -> Checked<Cell> {
+    fn round(&self, mut cell: Cell, order: &Order, running: &mut Running) -> Checked<Cell> {
         let start = Instant::now();
         let mut process = spawn(order)?;
         let said = lines(process.stdout.take().ok_or("no output")?);
         let errors = lines_of_errors(&mut process)?;
-        let in_time = read(&said, &mut cell, start + self.options.limit);
+        let mut restart = Restart { running, told: process.stdin.take().ok_or("no input")? };
+        let in_time = read(&said, &mut cell, start + self.options.limit, &mut restart)?;
         if !in_time {
             process.kill()?;
         }
@@ -153,7 +154,7 @@ fn worked(cell: &Cell) -> f64 {
 fn spawn(order: &Order) -> Checked<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(order::WORD).arg(serde_json::to_string(order)?);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command.spawn()?)
 }
 
@@ -171,13 +172,34 @@ fn pass_on(reader: impl BufRead + Send + 'static) -> Receiver<String> {
     receiver
 }
 
+/// Servers that a cell may have restarted, and the way to tell it.
+struct Restart<'a> {
+    running: &'a mut Running,
+    told: ChildStdin,
+}
+
+impl Restart<'_> {
+    fn carry_out(&mut self) -> Checked {
+        self.running.kill()?;
+        writeln!(self.told, "{}", order::DOWN)?;
+        self.running.start_again()?;
+        Ok(writeln!(self.told, "{}", order::UP)?)
+    }
+}
+
 /// Figures as they come; whether the end came before the limit.
-fn read(said: &Receiver<String>, cell: &mut Cell, until: Instant) -> bool {
+fn read(
+    said: &Receiver<String>,
+    cell: &mut Cell,
+    until: Instant,
+    restart: &mut Restart<'_>,
+) -> Checked<bool> {
     loop {
         match said.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(line) if line == order::RESTART => restart.carry_out()?,
             Ok(line) => note(&line, cell),
-            Err(RecvTimeoutError::Disconnected) => return true,
-            Err(RecvTimeoutError::Timeout) => return false,
+            Err(RecvTimeoutError::Disconnected) => return Ok(true),
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
         }
     }
 }

@@ -18,6 +18,9 @@ const WAL_MAX: u64 = 64 * 1024 * 1024;
 const FILE_MAX: u64 = 1024 * 1024 * 1024;
 /// The wall clock is set by hand, or by a machine that was far off.
 const JUMP: Duration = Duration::from_secs(10);
+/// Each has a thread and six open files in its process, of which 1,024 are what most
+/// systems allow.
+const CLIENTS_MAX: usize = 100;
 
 #[derive(Debug)]
 pub(super) struct Examine {
@@ -133,10 +136,7 @@ fn clients(transaction: &StoreTransaction<'_>) -> Vec<Finding> {
         .iter()
         .filter(|client| transaction.clients.liveness(**client) == ClientLiveness::Dead)
         .count();
-    let count = format!("clients: {}, of them dead: {dead}", all.len());
-    let advice =
-        "nothing has to be done: the dead are cleared away when their leases are asked for";
-    let mut found = vec![Finding::new(Severity::Note, count, advice)];
+    let mut found = vec![crowd(all.len(), dead)];
     if !transaction.clients.shows(transaction.client) {
         found.push(Finding::new(
             Severity::Warning,
@@ -148,14 +148,35 @@ fn clients(transaction: &StoreTransaction<'_>) -> Vec<Finding> {
     found
 }
 
+fn crowd(all: usize, dead: usize) -> Finding {
+    let count = format!("clients: {all}, of them dead: {dead}");
+    if all - dead > CLIENTS_MAX {
+        let advice = "each takes a thread and six open files of its process: where one process \
+                      has many of them, open the store once there, clone the handle, and look at \
+                      `ulimit -n`";
+        return Finding::new(Severity::Warning, count, advice);
+    }
+    let advice =
+        "nothing has to be done: the dead are cleared away when their leases are asked for";
+    Finding::new(Severity::Note, count, advice)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{FILE_MAX, large};
+    use super::{CLIENTS_MAX, FILE_MAX, crowd, large};
+    use crate::engine::Severity;
 
     #[test]
     fn a_large_file_says_how_much_of_it_is_free() {
         assert!(large(FILE_MAX, FILE_MAX).is_none());
         let found = large(FILE_MAX + 1, FILE_MAX / 2).unwrap();
         assert!(found.message.contains("1024 MiB, of which 512 MiB are free"), "{found:?}");
+    }
+    #[test]
+    fn only_clients_that_live_take_threads_and_files() {
+        assert_eq!(crowd(CLIENTS_MAX + 50, 50).severity, Severity::Note);
+        let found = crowd(CLIENTS_MAX + 51, 50);
+        assert_eq!(found.severity, Severity::Warning);
+        assert!(found.advice.contains("ulimit -n"), "{found:?}");
     }
 }

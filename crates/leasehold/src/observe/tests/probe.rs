@@ -1,6 +1,6 @@
 //! The memory engine, made to fail, to speak up, and to tell its secrets.
 
-use std::future::ready;
+use std::future::{pending, ready};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,6 +21,7 @@ pub(super) struct Probe {
     profile: Profile,
     bus: Bus,
     fails: AtomicBool,
+    keeps_back: AtomicBool,
     seen: Mutex<Vec<LeaseId>>,
 }
 
@@ -28,12 +29,24 @@ impl Probe {
     pub(super) fn new(scheme: &'static str, clock: TestClock) -> Self {
         let memory = Memory::new(clock.into());
         let profile = Profile { scheme, ..memory.profile().clone() };
-        Self { memory, profile, bus: Bus::default(), fails: false.into(), seen: Mutex::default() }
+        Self {
+            memory,
+            profile,
+            bus: Bus::default(),
+            fails: false.into(),
+            keeps_back: false.into(),
+            seen: Mutex::default(),
+        }
     }
 
     /// Whether renewals go unanswered from now on.
     pub(super) fn fail(&self, fails: bool) {
         self.fails.store(fails, Ordering::SeqCst);
+    }
+
+    /// No release is answered from now on.
+    pub(super) fn keep_back(&self) {
+        self.keeps_back.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn publish(&self, event: &Event) {
@@ -74,6 +87,9 @@ impl Engine for Probe {
     }
 
     fn release(&self, ticket: Ticket, ending: Ending) -> BoxFuture<Result<Released>> {
+        if self.keeps_back.load(Ordering::SeqCst) {
+            return Box::pin(pending());
+        }
         self.memory.release(ticket, ending)
     }
 

@@ -5,13 +5,23 @@ use std::time::{Duration, Instant};
 use leasehold_testkit::contest::Checked;
 use tokio::time::sleep;
 
-use super::{Figure, drawn, figure};
+use super::{Figure, QUICK, Table, drawn, figure};
 use crate::crowd;
 use crate::inside::Inside;
 use crate::meter::Meter;
 use crate::procfs;
 
-pub(super) const FIGURES: &[Figure] = &[
+pub(super) const TABLE: Table = Table {
+    name: "clients",
+    title: "clients of one store, all in one process",
+    figures: FIGURES,
+    note: NOTE,
+    sizes: &[100, 500],
+    quick: QUICK,
+    looks: || IDLE,
+};
+
+const FIGURES: &[Figure] = &[
     drawn("open_ms", "to open one, with a first lock + release, 64 at a time", "ms"),
     figure("sockets", "connections per client", "").of_first(),
     figure("threads", "threads per client", "").of_first(),
@@ -22,7 +32,7 @@ pub(super) const FIGURES: &[Figure] = &[
     figure("server_bytes", "server memory per client", "bytes").of_first(),
 ];
 
-pub(super) const NOTE: &str = "\
+const NOTE: &str = "\
 All clients are in one process. *64 at a time* is the whole time by the number of clients, \
 with 64 of them under way: it is no latency. A quiet connection is probed every two \
 (ZooKeeper), five (Redis and databases) or ten seconds (etcd): idle clients are watched for \
@@ -30,7 +40,7 @@ twice the longest of these, and a second.";
 
 /// Twice the longest pause between two probes of a quiet connection, which is that of
 /// etcd's link, and a second.
-pub(super) const IDLE: Duration = Duration::from_secs(21);
+const IDLE: Duration = Duration::from_secs(21);
 
 /// What the first requests leave behind settles.
 const SETTLE: Duration = Duration::from_millis(500);

@@ -6,7 +6,7 @@ use leasehold::{Guard, Locks};
 use leasehold_testkit::contest::Checked;
 use tokio::time::sleep;
 
-use super::{Figure, drawn, figure};
+use super::{Figure, QUICK, Table, drawn, figure};
 use crate::crowd;
 use crate::inside::Inside;
 use crate::meter::Meter;
@@ -14,7 +14,17 @@ use crate::probe::Probe;
 use crate::procfs;
 use crate::renewals::{self, Renewals};
 
-pub(super) const FIGURES: &[Figure] = &[
+pub(super) const TABLE: Table = Table {
+    name: "held",
+    title: "leases held at once, ttl 30 s",
+    figures: FIGURES,
+    note: NOTE,
+    sizes: &[10_000, 100_000],
+    quick: QUICK,
+    looks,
+};
+
+const FIGURES: &[Figure] = &[
     drawn("take_us", "to take one, 1,000 at a time", "µs"),
     figure("looked_s", "how long they were watched, until each was renewed", "s"),
     figure("renewed", "renewals of a lease that were seen in that time", ""),
@@ -29,7 +39,7 @@ pub(super) const FIGURES: &[Figure] = &[
     figure("lost", "leases lost", "").of_worst(),
 ];
 
-pub(super) const NOTE: &str = "\
+const NOTE: &str = "\
 The ttl is 30 s: a lease is renewed every ten seconds, or up to two and a half later. Leases \
 are watched until each was seen renewed, by its deadline; a cell in which one was not within \
 half the ttl fails. Some are renewed twice in that time: the table says how many. Where \
@@ -38,7 +48,7 @@ worst is that of one look of this length, with a pair every ten milliseconds: no
 *1,000 at a time* is the whole time by the number of leases, with 1,000 requests under way: \
 it is no latency.";
 
-pub(super) fn looks() -> Duration {
+fn looks() -> Duration {
     renewals::parts(renewals::ttl(false)).take(1).sum::<Duration>() * 2
 }
 

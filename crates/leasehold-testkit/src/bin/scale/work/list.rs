@@ -6,16 +6,26 @@ use leasehold::Locks;
 use leasehold::engine::Page;
 use leasehold_testkit::contest::Checked;
 
-use super::{Figure, drawn, held};
+use super::{Figure, QUICK, Table, drawn, held};
 use crate::crowd;
 use crate::inside::Inside;
 
-pub(super) const FIGURES: &[Figure] = &[
+pub(super) const TABLE: Table = Table {
+    name: "list",
+    title: "names and records listed by pages of 100",
+    figures: FIGURES,
+    note: NOTE,
+    sizes: &[1_000, 10_000, 100_000],
+    quick: QUICK,
+    looks: || Duration::ZERO,
+};
+
+const FIGURES: &[Figure] = &[
     drawn("names_us", "to list a held name, by pages of 100", "µs"),
     drawn("records_us", "to list a record, by pages of 100", "µs"),
 ];
 
-pub(super) const NOTE: &str = "\
+const NOTE: &str = "\
 One client goes through all of them, a page after the other, while nobody else is there; the \
 figure is the whole time by their number.";
 

@@ -7,17 +7,27 @@ use leasehold::{Guard, Locks};
 use leasehold_testkit::contest::Checked;
 use tokio::task::JoinSet;
 
-use super::{Figure, drawn, figure, held, storm};
+use super::{Figure, QUICK, Table, drawn, figure, held, storm};
 use crate::crowd;
 use crate::inside::Inside;
 
-pub(super) const FIGURES: &[Figure] = &[
+pub(super) const TABLE: Table = Table {
+    name: "loss",
+    title: "leases lost, one after the other and all at once",
+    figures: FIGURES,
+    note: NOTE,
+    sizes: &[1_000, 10_000],
+    quick: QUICK,
+    looks: || Duration::ZERO,
+};
+
+const FIGURES: &[Figure] = &[
     drawn("evicted_us", "evicted, 64 at a time: until all guards know, per lease", "µs"),
     drawn("at_once_s", "all gone at once: until all guards know", "s"),
     figure("next_ms", "the next lock + release after that", "ms"),
 ];
 
-pub(super) const NOTE: &str = "\
+const NOTE: &str = "\
 Another client evicts each lease by its name, with 64 requests under way; the figure is the \
 whole time, from the first request until the last guard has heard, by the number of leases. \
 *All at once* counts from the first request to the server: Redis is told `FLUSHALL`; in etcd \

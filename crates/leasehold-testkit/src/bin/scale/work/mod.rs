@@ -1,10 +1,13 @@
 //! What is measured: a table for each work, a column for each figure.
 
 mod clients;
+mod farewell;
 mod held;
 mod list;
 mod loss;
 mod names;
+mod processes;
+mod restart;
 mod storm;
 mod waiters;
 
@@ -13,7 +16,7 @@ use std::time::Duration;
 use leasehold_testkit::contest::Checked;
 use serde::{Deserialize, Serialize};
 
-use crate::inside::{Inside, LOOK};
+use crate::inside::Inside;
 
 /// One kind of crowd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,11 +28,41 @@ pub(crate) enum Work {
     List,
     Clients,
     Names,
+    Farewell,
+    Processes,
+    Restart,
 }
 
-/// Names last: what they leave behind is in nobody's way.
-pub(crate) const WORKS: [Work; 6] =
-    [Work::Waiters, Work::Held, Work::Loss, Work::List, Work::Clients, Work::Names];
+/// In the order of the page.
+pub(crate) const WORKS: [Work; 9] = [
+    Work::Waiters,
+    Work::Held,
+    Work::Loss,
+    Work::List,
+    Work::Clients,
+    Work::Names,
+    Work::Farewell,
+    Work::Processes,
+    Work::Restart,
+];
+
+/// What there is to say of a work.
+#[derive(Debug)]
+struct Table {
+    name: &'static str,
+    /// What there are many of.
+    title: &'static str,
+    figures: &'static [Figure],
+    note: &'static str,
+    /// A row of the engines may have others.
+    sizes: &'static [usize],
+    quick: &'static [usize],
+    /// What a first round takes at least, whatever there is to do.
+    looks: fn() -> Duration,
+}
+
+/// Small sizes, for whoever cannot wait.
+const QUICK: &[usize] = &[10, 100];
 
 /// One number of a cell. Less is better, always.
 #[derive(Debug)]
@@ -70,75 +103,17 @@ impl Figure {
 }
 
 impl Work {
-    pub(crate) const fn name(self) -> &'static str {
+    const fn table(self) -> &'static Table {
         match self {
-            Self::Waiters => "waiters",
-            Self::Held => "held",
-            Self::Loss => "loss",
-            Self::List => "list",
-            Self::Clients => "clients",
-            Self::Names => "names",
-        }
-    }
-
-    /// What there are many of.
-    pub(crate) const fn title(self) -> &'static str {
-        match self {
-            Self::Waiters => "waiters in the engine's line for one name (`fair()`)",
-            Self::Held => "leases held at once, ttl 30 s",
-            Self::Loss => "leases lost, one after the other and all at once",
-            Self::List => "names and records listed by pages of 100",
-            Self::Clients => "clients of one store, all in one process",
-            Self::Names => "distinct names, each locked once",
-        }
-    }
-
-    pub(crate) const fn figures(self) -> &'static [Figure] {
-        match self {
-            Self::Waiters => waiters::FIGURES,
-            Self::Held => held::FIGURES,
-            Self::Loss => loss::FIGURES,
-            Self::List => list::FIGURES,
-            Self::Clients => clients::FIGURES,
-            Self::Names => names::FIGURES,
-        }
-    }
-
-    /// How its figures come about, for whoever reads them.
-    pub(crate) const fn note(self) -> &'static str {
-        match self {
-            Self::Waiters => waiters::NOTE,
-            Self::Held => held::NOTE,
-            Self::Loss => loss::NOTE,
-            Self::List => list::NOTE,
-            Self::Clients => clients::NOTE,
-            Self::Names => names::NOTE,
-        }
-    }
-
-    /// Which round counts for this figure; what is in no table is a cost.
-    pub(crate) fn rounds(self, key: &str) -> Rounds {
-        let figure = self.figures().iter().find(|figure| figure.key == key);
-        figure.map_or(Rounds::Best, |figure| figure.rounds)
-    }
-
-    /// What a first round takes at least, whatever there is to do.
-    pub(crate) fn looks(self) -> Duration {
-        match self {
-            Self::Waiters => waiters::looks(),
-            Self::Held => held::looks(),
-            Self::Clients => clients::IDLE,
-            Self::Names => LOOK,
-            Self::Loss | Self::List => Duration::ZERO,
-        }
-    }
-
-    pub(crate) const fn sizes(self, quick: bool) -> &'static [usize] {
-        match self {
-            _ if quick => &[10, 100],
-            Self::Held | Self::Names => &[1_000, 10_000, 100_000],
-            Self::Clients => &[10, 100, 500],
-            Self::Waiters | Self::Loss | Self::List => &[100, 1_000, 10_000],
+            Self::Waiters => &waiters::TABLE,
+            Self::Held => &held::TABLE,
+            Self::Loss => &loss::TABLE,
+            Self::List => &list::TABLE,
+            Self::Clients => &clients::TABLE,
+            Self::Names => &names::TABLE,
+            Self::Farewell => &farewell::TABLE,
+            Self::Processes => &processes::TABLE,
+            Self::Restart => &restart::TABLE,
         }
     }
 
@@ -150,6 +125,46 @@ impl Work {
             Self::List => list::run(cell).await,
             Self::Clients => clients::run(cell).await,
             Self::Names => names::run(cell).await,
+            Self::Farewell => farewell::run(cell).await,
+            Self::Processes => processes::run(cell).await,
+            Self::Restart => restart::run(cell).await,
         }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        self.table().name
+    }
+
+    /// What there are many of.
+    pub(crate) const fn title(self) -> &'static str {
+        self.table().title
+    }
+
+    pub(crate) const fn figures(self) -> &'static [Figure] {
+        self.table().figures
+    }
+
+    /// How its figures come about, for whoever reads them.
+    pub(crate) const fn note(self) -> &'static str {
+        self.table().note
+    }
+
+    /// Which round counts for this figure; what is in no table is a cost.
+    pub(crate) fn rounds(self, key: &str) -> Rounds {
+        let figure = self.figures().iter().find(|figure| figure.key == key);
+        figure.map_or(Rounds::Best, |figure| figure.rounds)
+    }
+
+    /// What a first round takes at least, whatever there is to do.
+    pub(crate) fn looks(self) -> Duration {
+        (self.table().looks)()
+    }
+
+    pub(crate) const fn sizes(self) -> &'static [usize] {
+        self.table().sizes
+    }
+
+    pub(crate) const fn quick_sizes(self) -> &'static [usize] {
+        self.table().quick
     }
 }

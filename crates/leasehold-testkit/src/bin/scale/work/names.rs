@@ -5,18 +5,28 @@ use std::time::Instant;
 use leasehold_testkit::contest::Checked;
 use tokio::time::sleep;
 
-use super::{Figure, drawn, figure};
+use super::{Figure, QUICK, Table, drawn, figure};
 use crate::crowd;
-use crate::inside::Inside;
+use crate::inside::{Inside, LOOK};
 use crate::procfs;
 
-pub(super) const FIGURES: &[Figure] = &[
+pub(super) const TABLE: Table = Table {
+    name: "names",
+    title: "distinct names, each locked once",
+    figures: FIGURES,
+    note: NOTE,
+    sizes: &[10_000, 100_000],
+    quick: QUICK,
+    looks: || LOOK,
+};
+
+const FIGURES: &[Figure] = &[
     drawn("pair_us", "to lock and release one, 1,000 at a time", "µs"),
     drawn("client_bytes", "client memory left per name", "bytes").of_first(),
     figure("server_bytes", "server memory left per name", "bytes").of_first(),
 ];
 
-pub(super) const NOTE: &str = "\
+const NOTE: &str = "\
 *1,000 at a time* is the whole time by the number of names, with 1,000 requests under way: \
 it is no latency. Memory is looked at two seconds after the last release, and beside what it \
 was after a first lock: the more names, the less does what a client has anyway count.";

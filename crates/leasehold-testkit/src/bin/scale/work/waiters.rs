@@ -7,14 +7,24 @@ use leasehold_testkit::contest::Checked;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::{Figure, drawn, figure};
+use super::{Figure, QUICK, Table, drawn, figure};
 use crate::inside::{Inside, LOOK};
 use crate::meter::Meter;
 use crate::probe::Probe;
 use crate::procfs;
 use crate::renewals;
 
-pub(super) const FIGURES: &[Figure] = &[
+pub(super) const TABLE: Table = Table {
+    name: "waiters",
+    title: "waiters in the engine's line for one name (`fair()`)",
+    figures: FIGURES,
+    note: NOTE,
+    sizes: &[100, 1_000, 2_000, 10_000],
+    quick: QUICK,
+    looks,
+};
+
+const FIGURES: &[Figure] = &[
     drawn("join_us", "until all that came at once stand in line, per waiter", "µs"),
     figure("looked_s", "how long they were watched while they only wait", "s"),
     drawn("waiting_client", "client in that time, all waiters together", "% of a core"),
@@ -26,7 +36,7 @@ pub(super) const FIGURES: &[Figure] = &[
     figure("client_bytes", "client memory per waiter", "bytes").of_first(),
 ];
 
-pub(super) const NOTE: &str = "\
+const NOTE: &str = "\
 Places are asked for with a ttl of 30 s. While all only wait they are watched for as long \
 as two renewals of a place are apart at most, and then for as long again with the bystander \
 beside them: each place is renewed in either look. The bystander makes a pair every ten \
@@ -36,9 +46,9 @@ time; rows `by-hand` are bare requests, one after the other, and do not wait.";
 /// An absolute path, for layouts whose names are paths.
 const NAME: &str = "/line";
 
-type Line = JoinSet<leasehold::Result<()>>;
+pub(super) type Line = JoinSet<leasehold::Result<()>>;
 
-pub(super) fn looks() -> Duration {
+fn looks() -> Duration {
     LOOK + renewals::longest(renewals::ttl(false)) * 2
 }
 
@@ -48,14 +58,19 @@ pub(super) async fn run(cell: &Inside) -> Checked {
         alone(cell, &other).await?;
     }
     let before = procfs::memory_of_this()?;
-    let first = locks.mutex(NAME).fair().ttl(cell.ttl()).lock().await?;
-    let mut line = join(cell, &locks, &other).await?;
+    let first = take(cell, &locks).await?;
+    let start = Instant::now();
+    let mut line = join(cell, &locks, &other, cell.size).await?;
+    cell.say_each("join_us", micros(start.elapsed()));
     cell.say_each("client_bytes", procfs::memory_of_this()?.saturating_sub(before) as f64);
     if !cell.again {
         only_wait(cell).await?;
         beside(cell, &other).await?;
     }
-    all_go_through(cell, first, &mut line).await
+    let start = Instant::now();
+    all_go_through(first, &mut line).await?;
+    cell.say_each("hand_us", micros(start.elapsed()));
+    Ok(())
 }
 
 async fn alone(cell: &Inside, other: &Locks) -> Checked {
@@ -65,10 +80,20 @@ async fn alone(cell: &Inside, other: &Locks) -> Checked {
     Ok(())
 }
 
-/// Until the store says that all stand in line.
-async fn join(cell: &Inside, locks: &Locks, other: &Locks) -> Checked<Line> {
-    let (start, mut line) = (Instant::now(), Line::new());
-    for _ in 0..cell.size {
+/// What all others wait for.
+pub(super) async fn take(cell: &Inside, locks: &Locks) -> Checked<Guard> {
+    Ok(locks.mutex(NAME).fair().ttl(cell.ttl()).lock().await?)
+}
+
+/// So many come at once; until the store says that all stand in line.
+pub(super) async fn join(
+    cell: &Inside,
+    locks: &Locks,
+    other: &Locks,
+    count: usize,
+) -> Checked<Line> {
+    let mut line = Line::new();
+    for _ in 0..count {
         let mutex = locks.mutex(NAME).fair().ttl(cell.ttl());
         line.spawn(async move { mutex.lock().await?.release().await.map(drop) });
     }
@@ -76,8 +101,7 @@ async fn join(cell: &Inside, locks: &Locks, other: &Locks) -> Checked<Line> {
         let looked = Instant::now();
         // A look that fails has seen nothing; the next one may.
         let seen = other.status(NAME).await.map_or(0, |status| status.waiters.len());
-        if seen >= cell.size {
-            cell.say_each("join_us", micros(start.elapsed()));
+        if seen >= count {
             return Ok(line);
         }
         while let Some(early) = line.try_join_next() {
@@ -103,13 +127,11 @@ async fn beside(cell: &Inside, other: &Locks) -> Checked {
     Ok(())
 }
 
-async fn all_go_through(cell: &Inside, first: Guard, line: &mut Line) -> Checked {
-    let start = Instant::now();
+pub(super) async fn all_go_through(first: Guard, line: &mut Line) -> Checked {
     first.release().await?;
     while let Some(done) = line.join_next().await {
         done??;
     }
-    cell.say_each("hand_us", micros(start.elapsed()));
     Ok(())
 }
 
