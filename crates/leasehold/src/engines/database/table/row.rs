@@ -1,6 +1,6 @@
 //! One name, as it was read, and what becomes of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::columns::{int, key, lease, micros, moment};
@@ -8,7 +8,6 @@ use super::line_change::LineChange;
 use super::news::EvictionNotice;
 use crate::claim::LeaseId;
 use crate::clock::Moment;
-use crate::engine::Target;
 use crate::engine::state::{Answer, FollowUp, SeatChanges, SessionId, State, Verb, step};
 use crate::engines::database::dialect::table::WINDOW;
 use crate::engines::database::drivers::{Reply, ReplyRow, SqlStep, Value};
@@ -205,10 +204,9 @@ impl NameRow {
     /// they were, and with which fence. Whoever still believes in one must hear
     /// of it.
     pub(super) fn displaced(&self) -> Vec<Displaced> {
-        let left = self.state.targets(Target::All);
-        let over = self.before.targets(Target::All).into_iter().filter_map(|lease| {
-            let (session, grant) = self.before.find(lease)?;
-            let ((expires, client), (fence, _)) = (self.sessions.get(&session)?, grant?);
+        let left: HashSet<_> = self.state.grants().map(|(lease, ..)| lease).collect();
+        let over = self.before.grants().filter_map(|(lease, session, fence, _)| {
+            let (expires, client) = self.sessions.get(&session)?;
             let over = *expires <= self.now && !left.contains(&lease);
             over.then_some(Displaced { lease, client: *client, fence })
         });
