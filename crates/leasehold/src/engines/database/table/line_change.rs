@@ -18,16 +18,21 @@ pub(super) struct LineChange {
 }
 
 impl LineChange {
-    /// The front was at one place and is at another; `None`: none of those who were
+    /// `first` is the place of the first one who stays; `None`: none of those who were
     /// there is left, dead ones included, and their places may be given again.
-    pub(super) fn new(was: Option<i64>, is: Option<i64>, changes: SeatChanges) -> Self {
-        let (from, to) = match (was, is) {
-            (Some(was), is) => (was, is.unwrap_or(i64::MAX)),
+    pub(super) fn new(front: Option<i64>, first: Option<i64>, changes: SeatChanges) -> Self {
+        let (from, to) = match (front, first) {
+            (Some(front), first) => (front, first.unwrap_or(i64::MAX)),
             (None, _) => (0, 0),
         };
         let SeatChanges { mut gone, new } = changes;
         gone.retain(|place| !(from..to).contains(&int(*place)));
         Self { from, to, gone, new }
+    }
+
+    /// Whether none of the rows stays.
+    pub(super) const fn empties(&self) -> bool {
+        self.passes_any() && self.to == i64::MAX
     }
 
     pub(super) const fn passes_any(&self) -> bool {

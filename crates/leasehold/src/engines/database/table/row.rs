@@ -35,8 +35,6 @@ pub(super) struct NameRow {
     before: State,
     /// From which place on they were to be looked for, if there are any.
     front: Option<i64>,
-    /// None of them was left: the places begin anew.
-    anew: bool,
     /// From which place on there may be more of them.
     unread: Option<u64>,
     /// Whose seats were read.
@@ -90,8 +88,6 @@ impl NameRow {
         let seats = text.map_or_else(|| Ok(Vec::new()), parse);
         let seats = seats.map_err(|cause| damaged(&self.name).caused_by(cause))?;
         let front: Vec<u64> = seats.iter().filter(|seat| seat.0 == 1).map(|seat| seat.1).collect();
-        // The state has let all of them go by then, although they have rows.
-        self.anew = seats.is_empty();
         let more = front.len() >= WINDOW;
         let below = front.into_iter().max().filter(|_| more).map(|place| place + 1);
         self.take_seats(&seats, below)
@@ -149,7 +145,6 @@ impl NameRow {
             name: name.clone(),
             before: state.clone(),
             front,
-            anew: false,
             unread: front.map(i64::unsigned_abs),
             places: Vec::new(),
             state,
@@ -236,8 +231,8 @@ impl NameRow {
     /// What becomes of the line.
     pub(super) fn line_change(&self) -> Result<LineChange> {
         let changes = self.changes()?;
-        let first = self.first_of(&changes).filter(|_| !self.anew);
-        Ok(LineChange::new(self.front, first.map(int), changes))
+        let first = self.first_to_stay(&changes).map(int);
+        Ok(LineChange::new(self.front, first, changes))
     }
 
     fn changes(&self) -> Result<SeatChanges> {
@@ -245,11 +240,18 @@ impl NameRow {
         changes.map_err(|cause| unreadable("a seat").caused_by(cause))
     }
 
-    fn first_of(&self, changes: &SeatChanges) -> Option<u64> {
+    /// The place of the first one who was there before and still is. Whoever is new
+    /// does not count: behind his place stands nobody, but on MySQL a deletion of all
+    /// before it would wait for the line of the next name.
+    fn first_to_stay(&self, changes: &SeatChanges) -> Option<u64> {
         let places = self.places.iter().map(|(_, place)| *place);
         let here = places.filter(|place| changes.gone.binary_search(place).is_err());
-        let first = here.chain(changes.new.iter().map(|row| row.place)).min();
-        self.state.lacks_from().or(first)
+        self.state.lacks_from().or(here.min())
+    }
+
+    fn first_of(&self, changes: &SeatChanges) -> Option<u64> {
+        let new = || changes.new.iter().map(|row| row.place).min();
+        self.first_to_stay(changes).or_else(new)
     }
 
     /// From which place on there are more to be read, whoever is next.

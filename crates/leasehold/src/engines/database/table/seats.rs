@@ -19,6 +19,8 @@ pub(super) struct SeatSql {
     pub(super) of_leases: RowsSql,
     /// 1 namespace, 2 name, 3 from which place on, 4 up to where.
     passed: SqlText,
+    /// 1 namespace, 2 name.
+    emptied: SqlText,
     /// 1 namespace, 2 name, 3 place.
     left: SqlText,
     /// 1 namespace, 2 name, 3 place, 4 lease, 5 session, 6 seat.
@@ -41,6 +43,9 @@ impl SeatSql {
                 "DELETE FROM {seats} WHERE namespace = $1 AND name = $2 \
                  AND place >= $3::bigint AND place < $4::bigint",
             ),
+            // Without a place: behind the last row of a range MySQL locks another, that
+            // of the next name, which may be anybody's.
+            emptied: text("DELETE FROM {seats} WHERE namespace = $1 AND name = $2"),
             left: text("DELETE FROM {seats} WHERE namespace = $1 AND name = $2 AND place = $3"),
             joined: text(
                 "INSERT INTO {seats} (namespace, name, place, lease, session, seat) \
@@ -54,7 +59,9 @@ impl SeatSql {
     pub(super) fn steps(&self, name: &[Value; 2], change: &LineChange) -> Vec<SqlStep> {
         let with = |more: Vec<Value>| [name.to_vec(), more].concat();
         let mut steps = Vec::new();
-        if change.passes_any() {
+        if change.empties() {
+            steps.push(step(&self.emptied, with(Vec::new()), false));
+        } else if change.passes_any() {
             let range = with(vec![change.from.into(), change.to.into()]);
             steps.push(step(&self.passed, range, false));
         }

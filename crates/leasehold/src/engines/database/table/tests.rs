@@ -17,6 +17,8 @@ use crate::engines::database::pool::Pool;
 use crate::error::ErrorKind;
 use crate::name::Namespace;
 
+mod passing;
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn pool(url: &str) -> Pool {
