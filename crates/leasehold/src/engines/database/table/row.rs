@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::columns::{int, key, lease, micros, moment};
-use super::line_change::LineChange;
+use super::line_change::{LineChange, LineRead};
 use super::news::EvictionNotice;
 use crate::claim::LeaseId;
 use crate::clock::Moment;
@@ -232,7 +232,10 @@ impl NameRow {
     pub(super) fn line_change(&self) -> Result<LineChange> {
         let changes = self.changes()?;
         let first = self.first_to_stay(&changes).map(int);
-        Ok(LineChange::new(self.front, first, changes))
+        let places: Vec<_> = self.places.iter().map(|(_, place)| int(*place)).collect();
+        let next = int(self.before.next_place());
+        let read = LineRead { front: self.front, next, places: &places };
+        Ok(LineChange::new(read, first, changes))
     }
 
     fn changes(&self) -> Result<SeatChanges> {

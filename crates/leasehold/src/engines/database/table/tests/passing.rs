@@ -77,3 +77,40 @@ async fn a_newcomer_behind_an_emptied_line_waits_for_no_other_name() {
         assert_eq!(seats(&table.0.pool).await, 2, "one of each name");
     }
 }
+
+/// It was dead when the line was read, so its row was not; its extension was under way.
+#[tokio::test]
+async fn a_waiter_that_was_extended_after_the_look_is_not_passed_over() {
+    for server in DatabaseServer::each() {
+        let url = format!("{}?wake=poll", server.url());
+        let table = table(&url).await;
+        without_sweeps(&table).await;
+        for behind in [true, false] {
+            let late = self::table(&url).await;
+            let text = format!("n/{behind}");
+            let held = claim(&text, "holder");
+            granted(&table, held.clone()).await;
+            // Two of those who live are served at once, and one dead stands between.
+            let first = queued(&table, claim(&text, "first")).await;
+            queued(&late, claim(&text, "late")).await;
+            if behind {
+                queued(&table, claim(&text, "last")).await;
+            }
+            set_end(&late, false).await;
+            let errand = Errand::to(&held.ticket.name).about(held.ticket.id).to_leave();
+            let mut pages = Vec::new();
+            for _ in 0..2 {
+                let mut page = table.0.load(errand).await.unwrap();
+                for ticket in [&held.ticket, &first.ticket] {
+                    page.step(Verb::Release { id: ticket.id, ending: Ending::new() });
+                }
+                pages.push(page);
+            }
+            set_end(&late, true).await;
+            assert!(!table.0.write(&mut pages[0], 0).await.unwrap(), "{text}: its place was taken");
+            set_end(&late, false).await;
+            assert!(table.0.write(&mut pages[1], 0).await.unwrap(), "{text}: it is dead");
+        }
+        assert_eq!(seats(&table.0.pool).await, 0);
+    }
+}
