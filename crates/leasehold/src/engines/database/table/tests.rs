@@ -17,6 +17,7 @@ use crate::engines::database::pool::Pool;
 use crate::error::ErrorKind;
 use crate::name::Namespace;
 
+mod line_lives;
 mod passing;
 
 const HOUR: Duration = Duration::from_secs(3600);
