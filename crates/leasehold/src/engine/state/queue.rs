@@ -121,6 +121,11 @@ impl Queue {
         (self.head().is_none() && !self.is_whole()).then_some(self.whole_below)
     }
 
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(super) const fn next_place(&self) -> u64 {
+        self.next
+    }
+
     /// Takes in seats from their rows. All below `whole_below` are here then;
     /// `None` says that there are no others.
     pub(super) fn load(

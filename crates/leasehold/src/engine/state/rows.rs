@@ -40,6 +40,12 @@ impl State {
         self.queue.lacks_from()
     }
 
+    /// The place of whoever comes next; nobody stands behind it.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn next_place(&self) -> u64 {
+        self.queue.next_place()
+    }
+
     /// Takes in rows, each with its place. All below `whole_below` are here then;
     /// `None` says that there are no others at all.
     pub(crate) fn load_seats<'a>(

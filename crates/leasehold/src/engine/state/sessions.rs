@@ -1,5 +1,7 @@
 //! What an engine with sessions needs to know of a name's state.
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use super::seat::Lease;
 use super::seat::Seat;
 use super::whole::State;
 use super::words::SessionId;
@@ -41,6 +43,15 @@ impl State {
             return Some((lease.seat.session, Some((lease.fence, lease.predecessor))));
         }
         self.queue.find(id).map(|seat| (seat.session, None))
+    }
+
+    /// What was granted, and is held: which lease, in which session, with which fence,
+    /// and after whom.
+    #[cfg(any(feature = "postgres", feature = "mysql"))]
+    pub(crate) fn grants(&self) -> impl Iterator<Item = (LeaseId, SessionId, u64, Predecessor)> {
+        let grant =
+            |lease: &Lease| (lease.seat.id, lease.seat.session, lease.fence, lease.predecessor);
+        self.holders.iter().map(grant)
     }
 
     /// The sessions that `id` has to wait for: those of the holders, then those

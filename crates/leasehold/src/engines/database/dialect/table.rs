@@ -53,7 +53,8 @@ pub(crate) trait TableFamily {
 
     /// The same change and that of the name's line with it, in one statement, where
     /// that can be had. What is added takes: 16 the front that was, 17 up to where
-    /// seats go; 18 other places that go; 19 the new seats.
+    /// seats go; 18 other places that go; 19 the new seats; 20 ranges of places in which
+    /// nobody may live.
     fn telling_with_line(&self, change: &str) -> Option<String>;
 
     /// A change that is written down, and told to those who watch and to nobody

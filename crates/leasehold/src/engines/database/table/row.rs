@@ -1,14 +1,13 @@
 //! One name, as it was read, and what becomes of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::columns::{int, key, lease, micros, moment};
-use super::line_change::LineChange;
+use super::line_change::{LineChange, LineRead};
 use super::news::EvictionNotice;
 use crate::claim::LeaseId;
 use crate::clock::Moment;
-use crate::engine::Target;
 use crate::engine::state::{Answer, FollowUp, SeatChanges, SessionId, State, Verb, step};
 use crate::engines::database::dialect::table::WINDOW;
 use crate::engines::database::drivers::{Reply, ReplyRow, SqlStep, Value};
@@ -36,8 +35,6 @@ pub(super) struct NameRow {
     before: State,
     /// From which place on they were to be looked for, if there are any.
     front: Option<i64>,
-    /// None of them was left: the places begin anew.
-    anew: bool,
     /// From which place on there may be more of them.
     unread: Option<u64>,
     /// Whose seats were read.
@@ -91,8 +88,6 @@ impl NameRow {
         let seats = text.map_or_else(|| Ok(Vec::new()), parse);
         let seats = seats.map_err(|cause| damaged(&self.name).caused_by(cause))?;
         let front: Vec<u64> = seats.iter().filter(|seat| seat.0 == 1).map(|seat| seat.1).collect();
-        // The state has let all of them go by then, although they have rows.
-        self.anew = seats.is_empty();
         let more = front.len() >= WINDOW;
         let below = front.into_iter().max().filter(|_| more).map(|place| place + 1);
         self.take_seats(&seats, below)
@@ -150,7 +145,6 @@ impl NameRow {
             name: name.clone(),
             before: state.clone(),
             front,
-            anew: false,
             unread: front.map(i64::unsigned_abs),
             places: Vec::new(),
             state,
@@ -205,10 +199,9 @@ impl NameRow {
     /// they were, and with which fence. Whoever still believes in one must hear
     /// of it.
     pub(super) fn displaced(&self) -> Vec<Displaced> {
-        let left = self.state.targets(Target::All);
-        let over = self.before.targets(Target::All).into_iter().filter_map(|lease| {
-            let (session, grant) = self.before.find(lease)?;
-            let ((expires, client), (fence, _)) = (self.sessions.get(&session)?, grant?);
+        let left: HashSet<_> = self.state.grants().map(|(lease, ..)| lease).collect();
+        let over = self.before.grants().filter_map(|(lease, session, fence, _)| {
+            let (expires, client) = self.sessions.get(&session)?;
             let over = *expires <= self.now && !left.contains(&lease);
             over.then_some(Displaced { lease, client: *client, fence })
         });
@@ -238,8 +231,11 @@ impl NameRow {
     /// What becomes of the line.
     pub(super) fn line_change(&self) -> Result<LineChange> {
         let changes = self.changes()?;
-        let first = self.first_of(&changes).filter(|_| !self.anew);
-        Ok(LineChange::new(self.front, first.map(int), changes))
+        let first = self.first_to_stay(&changes).map(int);
+        let places: Vec<_> = self.places.iter().map(|(_, place)| int(*place)).collect();
+        let next = int(self.before.next_place());
+        let read = LineRead { front: self.front, next, places: &places };
+        Ok(LineChange::new(read, first, changes))
     }
 
     fn changes(&self) -> Result<SeatChanges> {
@@ -247,11 +243,18 @@ impl NameRow {
         changes.map_err(|cause| unreadable("a seat").caused_by(cause))
     }
 
-    fn first_of(&self, changes: &SeatChanges) -> Option<u64> {
+    /// The place of the first one who was there before and still is. Whoever is new
+    /// does not count: behind his place stands nobody, but on MySQL a deletion of all
+    /// before it would wait for the line of the next name.
+    fn first_to_stay(&self, changes: &SeatChanges) -> Option<u64> {
         let places = self.places.iter().map(|(_, place)| *place);
         let here = places.filter(|place| changes.gone.binary_search(place).is_err());
-        let first = here.chain(changes.new.iter().map(|row| row.place)).min();
-        self.state.lacks_from().or(first)
+        self.state.lacks_from().or(here.min())
+    }
+
+    fn first_of(&self, changes: &SeatChanges) -> Option<u64> {
+        let new = || changes.new.iter().map(|row| row.place).min();
+        self.first_to_stay(changes).or_else(new)
     }
 
     /// From which place on there are more to be read, whoever is next.

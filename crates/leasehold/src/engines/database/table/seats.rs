@@ -6,7 +6,11 @@ use super::names::TableNames;
 use super::rows_sql::RowsSql;
 use super::text::{SqlText, step};
 use crate::engine::state::SeatRow;
+use crate::engines::database::dialect::Family;
 use crate::engines::database::drivers::{SqlStep, Value};
+
+/// How many ranges are looked at with one statement.
+const RANGES: usize = 4;
 
 /// Every statement about them that is not a part of another.
 #[derive(Debug)]
@@ -15,8 +19,13 @@ pub(super) struct SeatSql {
     pub(super) more: SqlText,
     /// By leases: those that wait, and in which sessions.
     pub(super) of_leases: RowsSql,
+    /// 1 namespace, 2 name; then [`RANGES`] times: from which place on, up to where,
+    /// which may be the same. A row if nobody there lives.
+    all_dead: SqlText,
     /// 1 namespace, 2 name, 3 from which place on, 4 up to where.
     passed: SqlText,
+    /// 1 namespace, 2 name.
+    emptied: SqlText,
     /// 1 namespace, 2 name, 3 place.
     left: SqlText,
     /// 1 namespace, 2 name, 3 place, 4 lease, 5 session, 6 seat.
@@ -35,10 +44,14 @@ impl SeatSql {
                 names.family.seats_by_place()
             )),
             of_leases: RowsSql::new(names, "w.lease, w.session", "{seats}", &["lease"]),
+            all_dead: text(&all_dead(names.family)),
             passed: text(
                 "DELETE FROM {seats} WHERE namespace = $1 AND name = $2 \
                  AND place >= $3::bigint AND place < $4::bigint",
             ),
+            // Without a place: behind the last row of a range MySQL locks another, that
+            // of the next name, which may be anybody's.
+            emptied: text("DELETE FROM {seats} WHERE namespace = $1 AND name = $2"),
             left: text("DELETE FROM {seats} WHERE namespace = $1 AND name = $2 AND place = $3"),
             joined: text(
                 "INSERT INTO {seats} (namespace, name, place, lease, session, seat) \
@@ -48,11 +61,16 @@ impl SeatSql {
     }
 
     /// What has to happen with the swap, where that does not do it. Seats go before
-    /// others come: a lease may be among both.
+    /// others come: a lease may be among both. Whoever goes unread must not have come
+    /// back to life since: an extension changes no name.
     pub(super) fn steps(&self, name: &[Value; 2], change: &LineChange) -> Vec<SqlStep> {
         let with = |more: Vec<Value>| [name.to_vec(), more].concat();
         let mut steps = Vec::new();
-        if change.passes_any() {
+        let unread = |ranges: &[(i64, i64)]| step(&self.all_dead, with(places(ranges)), true);
+        steps.extend(change.unread.chunks(RANGES).map(unread));
+        if change.empties() {
+            steps.push(step(&self.emptied, with(Vec::new()), false));
+        } else if change.passes_any() {
             let range = with(vec![change.from.into(), change.to.into()]);
             steps.push(step(&self.passed, range, false));
         }
@@ -66,4 +84,25 @@ impl SeatSql {
 fn columns(row: &SeatRow) -> Vec<Value> {
     let (place, session) = (int(row.place).into(), int(row.session).into());
     vec![place, key(row.lease).into(), session, row.text.as_str().into()]
+}
+
+/// The last range fills the places that are left.
+fn places(ranges: &[(i64, i64)]) -> Vec<Value> {
+    let filled = (0..RANGES).filter_map(|at| ranges.get(at).or(ranges.last()));
+    filled.flat_map(|(from, to)| [(*from).into(), (*to).into()]).collect()
+}
+
+/// Goes with a swap that passes over seats which were not read.
+fn all_dead(family: &dyn Family) -> String {
+    let range = |at: usize| {
+        let (from, to) = (3 + 2 * at, 4 + 2 * at);
+        format!("(w.place >= ${from}::bigint AND w.place < ${to}::bigint)")
+    };
+    format!(
+        "SELECT 1 FROM (SELECT 1 AS one) k WHERE NOT EXISTS (SELECT 1 FROM {} \
+         ON s.id = w.session AND s.expires > {{then}} \
+         WHERE w.namespace = $1 AND w.name = $2 AND ({}))",
+        family.seats_by_place(),
+        (0..RANGES).map(range).collect::<Vec<_>>().join(" OR ")
+    )
 }

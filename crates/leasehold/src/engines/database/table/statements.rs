@@ -20,7 +20,8 @@ pub(super) struct LeaseSql {
     /// 13 a session that must live, or 0, 14 front; PostgreSQL: 15 who to tell what.
     pub(super) swap: SqlText,
     /// The same with the change of the line, where one statement will do: 16 the
-    /// front that was, 17 up to where seats go, 18 what else goes, 19 who comes.
+    /// front that was, 17 up to where seats go, 18 what else goes, 19 who comes,
+    /// 20 where nobody may live.
     pub(super) swap_with_line: Option<SqlText>,
     /// The same for a name that is not there; 3 is its first version.
     pub(super) enter: SqlText,

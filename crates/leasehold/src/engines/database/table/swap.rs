@@ -1,8 +1,12 @@
 //! Guess and swap: read, step, put the new state in the place of the old one.
 //!
-//! No transaction is open between the two, so a client that is paused blocks
-//! nobody, and any connection of any pooler will do. Whoever was faster makes
-//! the swap fail, and it begins again.
+//! No transaction is open between the two, so a client that is paused there
+//! blocks nobody, and any connection of any pooler will do. Whoever was faster
+//! makes the swap fail, and it begins again.
+//!
+//! A swap that takes more than one statement is a transaction: all that change a
+//! line on MySQL, on PostgreSQL a few. One that is paused inside of it keeps
+//! others from that name until the server ends its session.
 
 use std::time::Duration;
 

@@ -11,7 +11,6 @@ use super::row::NameRow;
 use super::rows_sql::ROWS_MAX;
 use crate::claim::{Ticket, Wake};
 use crate::clock::Moment;
-use crate::engine::Target;
 use crate::engine::state::{Answer, SessionId, Verb, step};
 use crate::engines::database::drivers::ReplyRow;
 use crate::engines::kit::waiters::TicketStatus;
@@ -172,10 +171,8 @@ impl TableClient {
     /// Tells those of ours that hold it, and do not know: one whose claim is on its
     /// way as well, because that may have been read before.
     fn hand_out(&self, page: &NameRow) {
-        for id in page.state.targets(Target::All) {
-            if let Some((session, Some((fence, predecessor)))) = page.state.find(id)
-                && !page.left(session).is_zero()
-            {
+        for (id, session, fence, predecessor) in page.state.grants() {
+            if !page.left(session).is_zero() {
                 self.hand(id, fence, predecessor);
             }
         }

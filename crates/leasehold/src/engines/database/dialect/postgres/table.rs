@@ -30,6 +30,14 @@ CASE WHEN n.front IS NOT NULL THEN (SELECT json_agg(json_build_array(\
 const TOLD: &str = "\
 SELECT (SELECT count(pg_notify(t->>0, t->>1)) FROM json_array_elements($15::text::json) t) FROM made";
 
+/// Whoever goes unread must not have come back to life since: an extension changes no
+/// name. Range by range: joined with all ranges at once, the whole line may be read.
+const ALL_DEAD: &str = "\
+NOT EXISTS (SELECT 1 FROM json_array_elements($20::text::json) t CROSS JOIN LATERAL (\
+ SELECT 1 FROM {seats} w JOIN {sessions} s ON s.id = w.session AND s.expires > {then} \
+ WHERE w.namespace = $1 AND w.name = $2 \
+ AND w.place >= (t->>0)::bigint AND w.place < (t->>1)::bigint LIMIT 1) alive)";
+
 /// Seats go before others come: a lease may be among both.
 const WITH_LINE: &str = "\
 passed AS (DELETE FROM {seats} WHERE namespace = $1 AND name = $2 \
@@ -100,7 +108,7 @@ impl TableFamily for PostgresFamily {
     }
 
     fn telling_with_line(&self, change: &str) -> Option<String> {
-        Some(format!("WITH made AS ({change} RETURNING 1), {WITH_LINE} {TOLD}"))
+        Some(format!("WITH made AS ({change} AND {ALL_DEAD} RETURNING 1), {WITH_LINE} {TOLD}"))
     }
 
     fn telling_watchers(&self, log: &str, news: &str) -> String {
