@@ -889,3 +889,21 @@ async fn a_value_that_is_bound_in_the_last_moment_goes_with_the_lease() {
     }
     assert!(bound > 0, "it never came about");
 }
+
+/// All of this client is lost while a lease for another ttl is asked for: what is
+/// granted on that was not asked for before.
+#[tokio::test]
+async fn a_lease_that_was_asked_for_before_all_were_lost_is_proven_before_it_is_used() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let first = etcd.session(TTL, NONE).await.unwrap();
+    let turns = etcd.link.all_turns();
+    let mut second = etcd.session(2 * TTL, NONE);
+    let asked = std::future::poll_fn(|context| Poll::Ready(second.as_mut().poll(context))).await;
+    assert!(asked.is_pending(), "it stands in line");
+    etcd.leases.live().over(&first);
+    let lost = Clock::System.now();
+    drop(turns);
+    let second = second.await.unwrap();
+    assert!(second.proven() > lost, "its grants would be taken for lost");
+}
