@@ -25,6 +25,7 @@
 //! | E8 | the database is full; tokens are forgotten | `etcd_refusals` |
 //! | E9 | two claims share a lease | `etcd_keys` |
 //! | E10 | a lease is revoked, and hundreds of entries go with it | `etcd_leases` |
+//! | E11 | a join is carried out after a later one, and after its release | `etcd_stragglers` |
 //!
 //! Both: nodes and keys removed or written over by hand (`by_hand`, `words`), holders
 //! that are cut off with a lock delay (`delays`), the whole ensemble stopped (`outage`),
@@ -41,6 +42,7 @@ mod etcd_keys;
 mod etcd_leaders;
 mod etcd_leases;
 mod etcd_refusals;
+mod etcd_stragglers;
 mod ghosts;
 mod layouts;
 mod limits;

@@ -24,7 +24,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         let verdict = self.ask(&claim).await;
         // Whatever failed: what it has in line has to be given back.
         verdict.map_err(|error| match self.leases.get(claim.ticket.id) {
-            Some(lease) if lease.is_doubtful() || lease.all().next().is_some() => error.unknown(),
+            Some(lease) if lease.has_something() => error.unknown(),
             _ => error,
         })
     }
@@ -141,13 +141,13 @@ impl<E: Ensemble> ConsensusClient<E> {
             return self.turned_away(claim, found).await.map(Some);
         }
         let Some(record) = self.living(instead).await? else { return Ok(None) };
-        self.leases.remove(claim.ticket.id);
+        self.leave(claim.ticket.id).await?;
         Ok(Some(Verdict::Busy(Busy::found(record))))
     }
 
     /// Somebody was in line.
     async fn turned_away(&self, claim: &Claim, found: &[QueueEntry]) -> Result<Verdict> {
-        self.leases.remove(claim.ticket.id);
+        self.leave(claim.ticket.id).await?;
         let other = found.iter().find(|entry| !entry.mode.same_kind(claim.ticket.mode));
         match other {
             Some(other) => Err(other_kind(other.mode)),
@@ -169,6 +169,9 @@ impl<E: Ensemble> ConsensusClient<E> {
         let (id, part) = (claim.ticket.id, line.part);
         let newcomer = self.newcomer(claim, lease, part, mode, wants);
         let (metadata, again) = (newcomer.metadata.clone(), newcomer.again);
+        if again && self.ensemble.may_overtake() {
+            lease.expect_straggler(part);
+        }
         if !self.doubt(lease, part, true) {
             // It went with entries that somebody has removed, and is needed again.
             self.leases.put(lease.clone());
@@ -223,7 +226,10 @@ impl<E: Ensemble> ConsensusClient<E> {
     fn doubt(&self, lease: &mut OwnLease, part: QueuePart, doubtful: bool) -> bool {
         lease.doubts.retain(|other| *other != part);
         lease.doubts.extend(doubtful.then_some(part));
-        let noted = |known: &mut OwnLease| known.doubts.clone_from(&lease.doubts);
+        let noted = |known: &mut OwnLease| {
+            known.doubts.clone_from(&lease.doubts);
+            lease.stragglers.iter().for_each(|part| known.expect_straggler(*part));
+        };
         self.leases.update(lease.ticket.id, noted).is_some()
     }
 
@@ -317,10 +323,7 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// Takes all that a claim has in the store away again.
     pub(super) async fn leave(&self, id: LeaseId) -> Result<()> {
         if let Some(lease) = self.leases.dismiss(id) {
-            match lease.is_doubtful() {
-                true => self.withdraw(&lease.ticket).await?,
-                false => self.clear(&lease, None).await?,
-            };
+            self.clear_out(&lease, None).await?;
             self.leases.remove(id);
         }
         Ok(())

@@ -8,8 +8,9 @@ use super::ensemble::{
 };
 use super::leases::OwnLease;
 use super::records;
+use super::session::Session;
 use crate::claim::{Ending, LeaseId, Mode, Released, Store, Ticket};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 impl<E: Ensemble> ConsensusClient<E> {
     pub(super) async fn release(self: Arc<Self>, ticket: Ticket, end: Ending) -> Result<Released> {
@@ -23,8 +24,8 @@ impl<E: Ensemble> ConsensusClient<E> {
             return Ok(Released::AlreadyLost);
         }
         let found = match &lease {
-            Some(lease) if !lease.is_doubtful() => self.end(lease, end.store).await?,
-            _ => self.withdraw(&ticket).await?,
+            Some(lease) => self.clear_out(lease, end.store).await?,
+            None => self.withdraw(&ticket, self.parts(&ticket), None).await?,
         };
         // As it is by now: a value may have been bound to it meanwhile.
         if let Some(lease) = self.leases.remove(ticket.id) {
@@ -39,6 +40,19 @@ impl<E: Ensemble> ConsensusClient<E> {
             let client = Arc::clone(self);
             self.home.spawn(async move { client.close(lease).await });
         }
+    }
+
+    /// Takes all away that a lease has in the store, and what may arrive there yet;
+    /// whether anything was there. What arrives in between goes as well, and is
+    /// granted nothing.
+    pub(super) async fn clear_out(&self, lease: &OwnLease, store: Option<Store>) -> Result<bool> {
+        let session = Some(&lease.session);
+        if lease.is_doubtful() {
+            return self.withdraw(&lease.ticket, self.parts(&lease.ticket), session).await;
+        }
+        let ended = self.end(lease, store).await?;
+        let late = self.withdraw(&lease.ticket, &lease.stragglers, session).await;
+        Ok(late.map_err(Error::unknown)? || ended)
     }
 
     /// Ends a lease, and stores what it leaves in the same change. What it takes
@@ -78,15 +92,34 @@ impl<E: Ensemble> ConsensusClient<E> {
         Ok(false)
     }
 
-    /// Removes whatever a ticket may have left.
-    pub(super) async fn withdraw(&self, ticket: &Ticket) -> Result<bool> {
-        let parts: &[QueuePart] = match self.way(ticket.mode) {
+    /// The lines that a ticket may stand in.
+    fn parts(&self, ticket: &Ticket) -> &'static [QueuePart] {
+        match self.way(ticket.mode) {
             Mode::Permits { .. } => &[QueuePart::Permits, QueuePart::Door],
             Mode::Exclusive | Mode::Read | Mode::Write => &[QueuePart::Queue],
-        };
+        }
+    }
+
+    /// How whoever wants a name in this mode stands in one of its lines.
+    fn mode_in(&self, part: QueuePart, mode: Mode) -> Mode {
+        match part {
+            QueuePart::Door => Mode::Exclusive,
+            QueuePart::Queue | QueuePart::Permits => self.way(mode),
+        }
+    }
+
+    /// Removes whatever a ticket may have left in these lines.
+    pub(super) async fn withdraw(
+        &self,
+        ticket: &Ticket,
+        parts: &[QueuePart],
+        session: Option<&Arc<Session>>,
+    ) -> Result<bool> {
         let (mut found, mut begun) = (false, false);
         for part in parts {
-            let asked = self.ensemble.withdraw(QueueId::of(&ticket.name, *part), ticket.id).await;
+            let line = QueueId::of(&ticket.name, *part);
+            let whose = (ticket.id, self.mode_in(*part, ticket.mode));
+            let asked = self.ensemble.withdraw(line, whose, session.cloned()).await;
             found |= asked.map_err(|error| if begun { error.unknown() } else { error })?;
             begun = true;
         }

@@ -233,6 +233,10 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     /// word that Curator has for it.
     fn asks_strangers(&self) -> bool;
 
+    /// Whether a join that was not answered may be carried out after a later one of
+    /// the same session was.
+    fn may_overtake(&self) -> bool;
+
     /// A session that is good for at most `ttl` after this client's last sign of
     /// life, and that the store ends `delay` later. It is kept alive from here on,
     /// and shared by all who ask for a like ttl and the same delay.
@@ -288,7 +292,14 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
 
     /// Removes what unanswered requests of this id have left in a line, and sees
     /// to it that none can leave anything later. Whether anything was there.
-    fn withdraw(&self, line: QueueId, id: LeaseId) -> BoxFuture<Result<bool>>;
+    /// The mode is that of its entries in this line. `session` is the one that all of them were sent in, where that is known: a
+    /// store whose keys say the session finds them without a look at the line.
+    fn withdraw(
+        &self,
+        line: QueueId,
+        whose: (LeaseId, Mode),
+        session: Option<Arc<Session>>,
+    ) -> BoxFuture<Result<bool>>;
 
     /// The names of a namespace that begin with `prefix` and have lines, after
     /// `after`, in byte order; at most `most`, and whether there are more.

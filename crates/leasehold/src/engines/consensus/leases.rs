@@ -25,6 +25,9 @@ pub(super) struct OwnLease {
     pub(super) entries: Vec<QueueEntry>,
     /// The lines in which a request may have left more than is known here.
     pub(super) doubts: Vec<QueuePart>,
+    /// The lines in which a join may arrive yet that was not answered, although
+    /// all that is there is known from a later one.
+    pub(super) stragglers: Vec<QueuePart>,
     /// Until when it was last said to be ours.
     pub(super) told: Moment,
     /// Values that go with it.
@@ -76,6 +79,7 @@ impl OwnLease {
             door: None,
             entries: Vec::new(),
             doubts: Vec::new(),
+            stragglers: Vec::new(),
             told: Moment::default(),
             bound: Arc::default(),
             former: None,
@@ -96,6 +100,24 @@ impl OwnLease {
     /// Whether a request may have left more than is known here.
     pub(super) const fn is_doubtful(&self) -> bool {
         !self.doubts.is_empty()
+    }
+
+    /// Whether anything of it may be in the store, now or later.
+    pub(super) fn has_something(&self) -> bool {
+        self.is_doubtful() || !self.stragglers.is_empty() || self.all().next().is_some()
+    }
+
+    /// A join of this line was not answered, and another one is sent after it.
+    pub(super) fn expect_straggler(&mut self, part: QueuePart) {
+        if !self.stragglers.contains(&part) {
+            self.stragglers.push(part);
+        }
+    }
+
+    /// Whether a join may arrive late in this line; who asks sees to it.
+    pub(super) fn take_straggler(&mut self, part: QueuePart) -> bool {
+        let at = self.stragglers.iter().position(|other| *other == part);
+        at.map(|at| self.stragglers.swap_remove(at)).is_some()
     }
 
     /// Whether the name has to stay closed after it, if it was cut off.

@@ -33,9 +33,12 @@ impl<E: Ensemble> ConsensusClient<E> {
             if are_in(&lease.entries, &permits) {
                 return self.count(claim, lease, &permits, of).await;
             }
-            // Somebody has removed them: what is left goes too.
-            self.leave(claim.ticket.id).await?;
-            lease = OwnLease::new(claim, lease.session);
+            // Somebody has removed them: what is left goes too. The claim goes on, so
+            // that nothing is withdrawn.
+            self.leases.dismiss(claim.ticket.id);
+            self.clear(&lease, None).await?;
+            let stragglers = lease.stragglers;
+            lease = OwnLease { stragglers, ..OwnLease::new(claim, lease.session) };
             self.leases.put(lease.clone());
         }
         if let Some(behind) = self.stand_at_the_door(claim, &mut lease).await? {
@@ -132,11 +135,17 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// Makes room at the door. Waited for, so that whoever hears of the grant
     /// finds the door free; and done even if nobody waits any more.
     pub(super) async fn leave_the_door(self: &Arc<Self>, lease: &OwnLease) {
-        let left = |lease: &mut OwnLease| Some((lease.door.take()?, lease.waited));
-        if let Some((door, waited)) = self.leases.update(lease.ticket.id, left).flatten() {
-            let (client, session) = (Arc::clone(self), Arc::clone(&lease.session));
+        let left = |lease: &mut OwnLease| {
+            let door = lease.door.take()?;
+            Some((door, lease.waited, lease.take_straggler(QueuePart::Door)))
+        };
+        if let Some((door, waited, late)) = self.leases.update(lease.ticket.id, left).flatten() {
+            let (client, lease) = (Arc::clone(self), lease.clone());
             let left = self.home.spawn(async move {
-                client.see_off(&session, &door, Departure::Front { waited }).await;
+                client.see_off(&lease.session, &door, Departure::Front { waited }).await;
+                if late {
+                    client.keep_out(&lease, &[QueuePart::Door]).await;
+                }
             });
             let _ = left.await;
         }

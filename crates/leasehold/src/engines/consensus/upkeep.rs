@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::client::ConsensusClient;
 use super::endings::remove;
-use super::ensemble::{Departure, Ensemble, KeyChange, QueueEntry, TxnStep};
+use super::ensemble::{Departure, Ensemble, KeyChange, QueueEntry, QueuePart, TxnStep};
 use super::leases::{LeaseStage, OwnLease, Task};
 use super::mark::EntryMark;
 use super::metadata::Metadata;
@@ -219,6 +219,10 @@ impl<E: Ensemble> ConsensusClient<E> {
         for entry in lease.all() {
             self.clear_entry(&lease.session, entry, lease.departure(entry)).await;
         }
+        // Whoever waits joins again under the same id.
+        if lease.fence().is_some() {
+            self.keep_out(lease, &lease.stragglers).await;
+        }
         let _turn = self.cleaning.acquire().await;
         self.unbind(lease).await;
     }
@@ -249,6 +253,18 @@ impl<E: Ensemble> ConsensusClient<E> {
         let mut backoff = Backoff::new(PAUSE, PAUSE_WAITED_FOR);
         while !self.has_gone(session, &gone).await {
             backoff.sleep(&self.clock).await;
+        }
+    }
+
+    /// Sees to it that no join of a lease that was overtaken leaves anything in these
+    /// lines, however long it takes, unless the session ends first.
+    pub(super) async fn keep_out(&self, lease: &OwnLease, parts: &[QueuePart]) {
+        let mut backoff = Backoff::new(PAUSE, PAUSE_WAITED_FOR);
+        while !lease.session.is_over() {
+            match self.withdraw(&lease.ticket, parts, Some(&lease.session)).await {
+                Ok(_) => return,
+                Err(_) => backoff.sleep(&self.clock).await,
+            }
         }
     }
 

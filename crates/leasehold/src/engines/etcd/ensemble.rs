@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Etcd;
-use crate::claim::LeaseId;
+use crate::claim::{LeaseId, Mode};
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
     Ensemble, Entered, If, Look, NameLines, Newcomer, QueueEntry, QueueId, Scan, Session,
@@ -31,6 +31,12 @@ impl Ensemble for Arc<Etcd> {
     /// Go's mutex listens to nobody, and the value of an election is its own.
     fn asks_strangers(&self) -> bool {
         false
+    }
+
+    /// Each call is on its own: a member may stand still with one in its hands while
+    /// another member serves the next.
+    fn may_overtake(&self) -> bool {
+        true
     }
 
     fn session(&self, ttl: Duration, delay: Duration) -> BoxFuture<Result<Arc<Session>>> {
@@ -105,9 +111,14 @@ impl Ensemble for Arc<Etcd> {
         Box::pin(async move { Etcd::downgrade(&me, &session, entry).await })
     }
 
-    fn withdraw(&self, line: QueueId, id: LeaseId) -> BoxFuture<Result<bool>> {
+    fn withdraw(
+        &self,
+        line: QueueId,
+        (id, mode): (LeaseId, Mode),
+        session: Option<Arc<Session>>,
+    ) -> BoxFuture<Result<bool>> {
         let me = Self::clone(self);
-        Box::pin(async move { Etcd::withdraw(&me, &line, id).await })
+        Box::pin(async move { Etcd::withdraw(&me, &line, (id, mode), session.as_deref()).await })
     }
 
     fn names(

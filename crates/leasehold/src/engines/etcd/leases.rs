@@ -82,7 +82,9 @@ impl Leases {
         let delay = Duration::from_secs(span.delay.unsigned_abs());
         let ttl = kept.saturating_sub(delay);
         let session = Arc::new(Session::new(id.cast_unsigned(), ttl, delay, sent_at));
-        self.live.put(span, &session);
+        while !self.live.put(span, &session) {
+            self.prove(&session, by).await?;
+        }
         // Keepalives are sent for as long as we are here.
         let _ = self.keepalive.send(KeepaliveOrder::Keep(Arc::clone(&session)));
         Ok(session)

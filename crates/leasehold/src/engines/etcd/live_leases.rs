@@ -4,12 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::link::EtcdLink;
+use crate::clock::Moment;
 use crate::engines::consensus::Session;
 
 /// The sessions that are not over, by what was asked for.
 pub(super) struct LiveLeases {
     link: Arc<EtcdLink>,
-    table: Mutex<BTreeMap<Span, Arc<Session>>>,
+    table: Mutex<LiveTable>,
+}
+
+#[derive(Default)]
+struct LiveTable {
+    sessions: BTreeMap<Span, Arc<Session>>,
+    /// When the last of them ended, and all was told lost.
+    emptied: Moment,
 }
 
 /// What a session is asked to be, in seconds: the servers keep it for both.
@@ -25,32 +33,39 @@ impl LiveLeases {
     }
 
     pub(super) fn get(&self, span: Span) -> Option<Arc<Session>> {
-        self.table().get(&span).map(Arc::clone)
+        self.table().sessions.get(&span).map(Arc::clone)
     }
 
-    /// One was granted for this.
-    pub(super) fn put(&self, span: Span, session: &Arc<Session>) {
-        self.table().insert(span, Arc::clone(session));
-        self.link.state_publisher().new_session();
+    /// One was granted for this: whether it is taken. What was asked for before all
+    /// was told lost would be taken for lost with it, and has to be proven first.
+    pub(super) fn put(&self, span: Span, session: &Arc<Session>) -> bool {
+        let mut table = self.table();
+        let taken = session.proven() > table.emptied;
+        if taken {
+            table.sessions.insert(span, Arc::clone(session));
+            self.link.state_publisher().new_session();
+        }
+        taken
     }
 
     /// All of them; none is left.
     pub(super) fn take(&self) -> BTreeMap<Span, Arc<Session>> {
-        std::mem::take(&mut *self.table())
+        std::mem::take(&mut self.table().sessions)
     }
 
     /// The servers have said that it is over.
     pub(super) fn over(&self, session: &Session) {
         session.end();
         let mut table = self.table();
-        let before = table.len();
-        table.retain(|_, other| other.id() != session.id());
-        if before > 0 && table.is_empty() {
+        let before = table.sessions.len();
+        table.sessions.retain(|_, other| other.id() != session.id());
+        if before > 0 && table.sessions.is_empty() {
             self.link.state_publisher().no_session();
+            table.emptied = self.link.clock().now();
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, BTreeMap<Span, Arc<Session>>> {
+    fn table(&self) -> MutexGuard<'_, LiveTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,7 +7,9 @@ use super::Etcd;
 use super::keys::{self, DOOR, EtcdKeys, KeyKind, PERMITS};
 use super::link::{CallFault, over};
 use super::marks::{LineMarks, last};
-use super::proto::{Compare, KeyValue, RangeRequest, RangeResponse, TxnRequest, TxnResponse};
+use super::proto::{
+    Compare, KeyValue, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse,
+};
 use super::settings::KeyNames;
 use super::txn::{self, read};
 use super::values::value;
@@ -231,13 +233,18 @@ impl Etcd {
     }
 
     /// First the tombstone, so that nothing can arrive after the look.
-    pub(super) async fn withdraw(&self, line: &QueueId, id: LeaseId) -> Result<bool> {
+    pub(super) async fn withdraw(
+        &self,
+        line: &QueueId,
+        (id, mode): (LeaseId, Mode),
+        session: Option<&Session>,
+    ) -> Result<bool> {
         let by = self.link.deadline();
         let place = self.place(line)?;
-        let all = RangeRequest { keys_only: true, ..txn::below(&place.prefix, 0) };
+        let looks = place.left_by((id, mode), session);
         let tombstone = self.keys.tombstone(place.part, id);
         let ways = (&*self.link, &self.leases);
-        let found = self.tombstones.put_up(ways, &tombstone, read(all), by).await?;
+        let found = self.tombstones.put_up(ways, &tombstone, looks, by).await?;
         let mine = txn::found(found).flat_map(|range| range.kvs);
         let mine = mine.filter(|key| keys::is_of(&key.key, id));
         let gone: Vec<_> = mine.filter_map(|key| self.withdrawing(&key)).collect();
@@ -374,6 +381,20 @@ impl QueueKeys {
             success.push(txn::either(self.nobody(Some(marks)), Vec::new(), vec![swap]));
         }
         TxnRequest { compare, success, failure: looks }
+    }
+
+    /// Where requests of this claim may have left anything: under the keys it has in
+    /// their session, or anywhere in the line if nobody knows the session.
+    fn left_by(&self, (id, mode): (LeaseId, Mode), session: Option<&Session>) -> Vec<RequestOp> {
+        let keys_only = |range| read(RangeRequest { keys_only: true, ..range });
+        let Some(session) = session else { return vec![keys_only(txn::below(&self.prefix, 0))] };
+        // Who has become a reader has the key of a writer.
+        let modes = match mode {
+            Mode::Read | Mode::Write => vec![Mode::Read, Mode::Write],
+            mode => vec![mode],
+        };
+        let own = |mode| EtcdKeys::own(&self.prefix, session.id(), id, mode);
+        modes.into_iter().map(|mode| keys_only(txn::one(&own(mode)))).collect()
     }
 
     /// If nobody is in line. The first that fails is the last that is looked at: a

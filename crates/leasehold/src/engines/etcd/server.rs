@@ -60,15 +60,24 @@ impl EtcdTestServer {
 
     /// How many requests for keys it has answered.
     pub(super) fn answered(&self) -> u64 {
+        self.counted("grpc_server_handled_total", "etcdserverpb.KV")
+    }
+
+    /// How many bytes it has sent to its clients.
+    pub(super) fn sent(&self) -> u64 {
+        self.counted("etcd_network_client_grpc_sent_bytes_total", "")
+    }
+
+    /// What it counts by this name, with these words beside it.
+    fn counted(&self, name: &str, words: &str) -> u64 {
         let mut stream = TcpStream::connect(("127.0.0.1", self.ports[0])).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        let kv = |line: &&str| {
-            line.starts_with("grpc_server_handled_total") && line.contains("etcdserverpb.KV")
-        };
-        let counts = text.lines().filter(kv).filter_map(|line| line.rsplit_once(' '));
-        counts.map(|(_, count)| count.parse::<u64>().unwrap()).sum()
+        let is_it = |line: &&str| line.starts_with(name) && line.contains(words);
+        let counts = text.lines().filter(is_it).filter_map(|line| line.rsplit_once(' '));
+        // Large ones are written with an exponent.
+        counts.map(|(_, count)| count.parse::<f64>().unwrap()).sum::<f64>() as u64
     }
 
     /// Turns users on: `root:secret`, and `op:pw`, who may read all of ours and write
@@ -93,6 +102,12 @@ impl EtcdTestServer {
             .args(["--endpoints", &format!("127.0.0.1:{}", self.ports[0])]);
         command.args(args);
         command
+    }
+
+    /// Has it stand still, or go on: `STOP`, `CONT`.
+    pub(super) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
     }
 
     pub(super) fn stop(&mut self) {

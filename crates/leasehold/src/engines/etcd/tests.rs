@@ -306,11 +306,14 @@ async fn what_was_withdrawn_cannot_come_late() {
     let (line, late) = (queue("late"), newcomer(Mode::Exclusive));
     joined(&etcd, &line, &late).await;
     let elsewhere = server.client("").await;
-    assert!(elsewhere.withdraw(line.clone(), late.id).await.unwrap(), "by its id alone");
+    assert!(
+        elsewhere.withdraw(line.clone(), (late.id, late.mode), None).await.unwrap(),
+        "by its id alone"
+    );
     let session = etcd.session(TTL, NONE).await.unwrap();
     let refused = etcd.join(session, line.clone(), late.clone()).await.err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::NotHeld);
-    assert!(!etcd.withdraw(line.clone(), late.id).await.unwrap());
+    assert!(!etcd.withdraw(line.clone(), (late.id, late.mode), None).await.unwrap());
     assert!(etcd.list(line, None).await.unwrap().is_empty());
 }
 
@@ -947,7 +950,8 @@ async fn what_fails_after_a_write_is_unknown() {
     let eviction = Eviction::new(name("other"), Target::All, "ann", "stuck").unwrap();
     let error = engine.evict(eviction).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::NotApplied));
-    let error = op.withdraw(queue("other"), other.id.unwrap()).await.unwrap_err();
+    let error =
+        op.withdraw(queue("other"), (other.id.unwrap(), other.mode), None).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Denied, Effect::Unknown));
 }
 
@@ -1102,4 +1106,52 @@ async fn an_earlier_release_does_not_stay_in_a_line_with_marks() {
     assert!(!earlier.is_welcome(), "it would stay");
     earlier.leave();
     assert!(three.holds().await);
+}
+
+/// Thousands that were not answered before an outage are given back at once after it.
+#[tokio::test]
+async fn a_claim_that_was_not_answered_is_given_back_without_a_list_of_its_line() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("timeout=2s").await;
+    let line = queue("crowd");
+    for _ in 0..1000 {
+        entry(&etcd, &line, Mode::Exclusive).await;
+    }
+    let engine = consensus::engine(Arc::clone(&etcd), Clock::System);
+    for mode in [Mode::Exclusive, Mode::Write] {
+        let ticket = Ticket::new(line.name.clone(), mode);
+        let mut claim = Claim::new(ticket.clone(), Owner::new("me"), TTL);
+        claim.stance = Stance::Wait { until: Moment::NEVER };
+        server.signal("STOP");
+        let lost = engine.acquire(claim).await.unwrap_err();
+        server.signal("CONT");
+        assert_eq!(lost.effect(), Effect::Unknown, "{lost}");
+        // It may arrive now, and be answered: to nobody, and before anything else is.
+        etcd.list(queue("nobody"), None).await.unwrap();
+        let before = server.sent();
+        engine.release(ticket.clone(), Ending::new()).await.unwrap();
+        let sent = server.sent() - before;
+        // The keys alone are 100,000; the answer that came too late is a part of this.
+        assert!(sent < 40_000, "{sent} bytes for one of a thousand");
+        let left = keys_left(&server);
+        assert!(!left.contains(&format!("{:032x}", ticket.id.to_bits())), "{left}");
+    }
+}
+
+/// All of this client is lost while a lease for another ttl is asked for: what is
+/// granted on that was not asked for before.
+#[tokio::test]
+async fn a_lease_that_was_asked_for_before_all_were_lost_is_proven_before_it_is_used() {
+    let server = EtcdTestServer::start();
+    let etcd = server.client("").await;
+    let first = etcd.session(TTL, NONE).await.unwrap();
+    let turns = etcd.link.all_turns();
+    let mut second = etcd.session(2 * TTL, NONE);
+    let asked = std::future::poll_fn(|context| Poll::Ready(second.as_mut().poll(context))).await;
+    assert!(asked.is_pending(), "it stands in line");
+    etcd.leases.live().over(&first);
+    let lost = Clock::System.now();
+    drop(turns);
+    let second = second.await.unwrap();
+    assert!(second.proven() > lost, "its grants would be taken for lost");
 }

@@ -27,14 +27,14 @@ impl Tombstones {
         &self,
         (link, leases): (&EtcdLink, &Leases),
         tombstone: &str,
-        look: RequestOp,
+        looks: Vec<RequestOp>,
         by: Moment,
     ) -> Result<TxnResponse> {
         loop {
             let lease = self.current_lease((link, leases), by).await?;
             let stone = txn::put(tombstone, Vec::new(), lease);
-            let request =
-                TxnRequest { success: vec![stone, look.clone()], ..TxnRequest::default() };
+            let success = std::iter::once(stone).chain(looks.iter().cloned()).collect();
+            let request = TxnRequest { success, ..TxnRequest::default() };
             match link.try_ask(request, by).await {
                 // Somebody has revoked it.
                 Err(CallFault::LeaseGone) => *self.lease() = None,

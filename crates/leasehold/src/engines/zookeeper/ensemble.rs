@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::client::ZkClient;
-use crate::claim::LeaseId;
+use crate::claim::{LeaseId, Mode};
 use crate::engine::{BoxFuture, Bus, Finding, Profile};
 use crate::engines::consensus::{
     Ensemble, Entered, If, Look, NameLines, Newcomer, QueueEntry, QueueId, Scan, Session,
@@ -55,6 +55,11 @@ impl Ensemble for ZooKeeper {
 
     fn asks_strangers(&self) -> bool {
         true
+    }
+
+    /// A session is on one server at a time, in one order.
+    fn may_overtake(&self) -> bool {
+        false
     }
 
     fn session(&self, ttl: Duration, delay: Duration) -> BoxFuture<Result<Arc<Session>>> {
@@ -116,7 +121,13 @@ impl Ensemble for ZooKeeper {
         self.run(|client| async move { client.downgrade(session, entry).await })
     }
 
-    fn withdraw(&self, line: QueueId, id: LeaseId) -> BoxFuture<Result<bool>> {
+    /// Keys are numbered, so that none can be told before it is seen.
+    fn withdraw(
+        &self,
+        line: QueueId,
+        (id, _): (LeaseId, Mode),
+        _: Option<Arc<Session>>,
+    ) -> BoxFuture<Result<bool>> {
         self.run(|client| async move { client.withdraw(line, id).await })
     }
 

@@ -15,6 +15,8 @@ pub(in crate::engines::etcd) enum CallFault {
     Token(Error),
     /// This server cannot say; another one may.
     Elsewhere(Error),
+    /// This server has too much to do, and has not begun with it.
+    Crowded(Error),
     /// It was refused.
     Refused(Error),
 }
@@ -30,13 +32,18 @@ impl CallFault {
     pub(in crate::engines::etcd) fn into_error(self) -> Error {
         match self {
             Self::LeaseGone => over(),
-            Self::Token(error) | Self::Elsewhere(error) | Self::Refused(error) => error,
+            Self::Token(error)
+            | Self::Elsewhere(error)
+            | Self::Crowded(error)
+            | Self::Refused(error) => error,
         }
     }
 
     pub(super) fn of(status: &Status, has_effect: bool) -> Self {
         let said = status.message();
         match status.code() {
+            // Whatever the code: servers say it as one they do not know themselves.
+            _ if said.contains("too many requests") => Self::Crowded(crowded(said)),
             Code::NotFound if said.contains("lease not found") => Self::LeaseGone,
             Code::Unauthenticated => Self::Token(denied(said)),
             Code::InvalidArgument if asks_for_a_token(said) => Self::Token(denied(said)),
@@ -121,11 +128,17 @@ fn refused(said: &str) -> Error {
     Error::new(ErrorKind::Unexpected, "etcd refuses the request").caused_by(said)
 }
 
+/// Looked for before anything is proposed, as long as much of what was is to be done.
+fn crowded(said: &str) -> Error {
+    let advice = "etcd has too much to do; ask less of it at once, or give it faster disks";
+    Error::new(ErrorKind::Unavailable, advice).caused_by(said)
+}
+
 fn full(said: &str) -> Error {
     let advice = if said.contains("space exceeded") {
         "etcd is full; compact, defragment, then disarm its alarm"
     } else {
-        "etcd has too much to do, or an answer is too large"
+        "etcd takes no more, or an answer is too large"
     };
     Error::new(ErrorKind::Unavailable, advice).caused_by(said)
 }
@@ -158,6 +171,16 @@ mod tests {
             outcome(Code::Unavailable, no_leader, true),
             (Unavailable, Effect::NotApplied, true)
         );
+    }
+
+    #[test]
+    fn a_server_with_too_much_to_do_has_not_begun() {
+        let said = "etcdserver: too many requests";
+        for code in [Code::Unknown, Code::ResourceExhausted] {
+            let fault = CallFault::of(&Status::new(code, said), true);
+            assert!(matches!(fault, CallFault::Crowded(_)), "{fault:?}");
+            assert_eq!(fault.into_error().effect(), Effect::NotApplied);
+        }
     }
 
     #[test]

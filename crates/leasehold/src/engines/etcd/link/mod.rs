@@ -4,6 +4,8 @@ mod call;
 mod dial;
 mod fault;
 mod state;
+#[cfg(test)]
+mod tests;
 mod token_source;
 mod turns;
 
@@ -63,7 +65,7 @@ pub(super) struct Inbound<A> {
     pub(super) way: NumberedChannel,
 }
 
-/// The pauses before a stream is opened again: short beside the shortest ttl.
+/// The pauses before a stream is opened again, or a server is asked again: short beside the shortest ttl.
 pub(super) const fn backoff() -> Backoff {
     Backoff::new(Duration::from_millis(20), Duration::from_millis(500))
 }
@@ -145,6 +147,7 @@ impl EtcdLink {
         }
         let mut servers = self.dialers.len();
         let mut token_may_be_old = true;
+        let mut backoff = backoff();
         loop {
             let way = self.way(by).await?;
             // A server that says nothing leaves time for another.
@@ -158,10 +161,21 @@ impl EtcdLink {
                 CallFault::Token(_) if token_may_be_old && self.tokens.forget() => {
                     token_may_be_old = false
                 }
+                CallFault::Crowded(_) if self.pauses(&mut backoff, by).await => {}
                 fault if servers > 0 && fault.is_repeatable(has_effect) => {}
                 fault => return Err(self.learn(fault)),
             }
         }
+    }
+
+    /// A pause, if there is time for one. It keeps its turn meanwhile: a server that
+    /// has too much to do is asked less.
+    async fn pauses(&self, backoff: &mut Backoff, by: Moment) -> bool {
+        let until = self.clock.now().after(backoff.next());
+        if until < by {
+            self.clock.sleep_until(until).await;
+        }
+        until < by
     }
 
     fn half_way(&self, by: Moment) -> Moment {
@@ -174,7 +188,7 @@ impl EtcdLink {
         match fault {
             CallFault::Elsewhere(_) => self.state_publisher.unreached(),
             CallFault::Token(_) => _ = self.tokens.forget(),
-            CallFault::LeaseGone | CallFault::Refused(_) => {}
+            CallFault::LeaseGone | CallFault::Crowded(_) | CallFault::Refused(_) => {}
         }
         fault
     }
