@@ -808,13 +808,13 @@ async fn the_front_of_a_line_is_told_though_the_line_is_larger_than_an_answer() 
 async fn a_session_that_stands_in_line_is_granted_when_its_turn_comes() {
     let server = EtcdTestServer::start();
     let etcd = server.client("timeout=1s").await;
-    let turns = etcd.link.all_turns();
+    let slots = etcd.link.all_slots();
     let others = async {
         for _ in 0..4 {
             Clock::System.sleep_until(Clock::System.now().after(Duration::from_millis(400))).await;
             etcd.link.one_is_served();
         }
-        drop(turns);
+        drop(slots);
     };
     let (session, ()) = tokio::join!(etcd.session(TTL, NONE), others);
     session.expect("it had no turn before");
