@@ -136,6 +136,9 @@ pub(in crate::engines) enum KeyChange {
 pub(in crate::engines) struct WatchedKey {
     /// What is written on it: a metadata, or a word to its owner.
     pub(in crate::engines) bytes: Vec<u8>,
+    /// Its place, where a key can stay while its entry changes: one that was made
+    /// anew has another place, and a writer may be a reader by now.
+    pub(in crate::engines) order: Option<i64>,
     /// Resolves once, with the first change after the look.
     pub(in crate::engines) change: BoxFuture<KeyChange>,
 }
