@@ -106,9 +106,9 @@ pub(in crate::engines) struct Joined {
     /// Its own entries, with their fences: none if it has not joined. One,
     /// except where a store has an entry for each permit.
     pub(in crate::engines) mine: Vec<QueueEntry>,
-    /// The line in order, own entries included. May leave out whom nobody waits
-    /// for: all but the first and the one before ours, if ours is for `Exclusive`
-    /// or `Write`.
+    /// The line in order, own entries included. May leave out who does not matter to
+    /// ours: all but the first, ours, and those that show where it stands and whether
+    /// another kind has the name. Not of those who have permits.
     pub(in crate::engines) line: Vec<QueueEntry>,
     /// The name is in use as another kind of lock, which this line cannot show.
     pub(in crate::engines) stranger: Option<Mode>,

@@ -19,6 +19,7 @@ mod leader_clock;
 mod liveness;
 mod looks;
 mod paths;
+mod placed_child;
 mod queues;
 mod session_link;
 mod sessions;

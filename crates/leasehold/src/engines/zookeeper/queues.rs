@@ -81,7 +81,7 @@ impl ZkClient {
         let mut next = || answers.next().ok_or_else(fault::misfit);
         let names = children(next()?)?;
         let own = |key: &String| self.own(line.part, key, fence, newcomer.mode);
-        let mine = paths.iter().map(own).collect();
+        let mine: Vec<_> = paths.iter().map(own).collect();
         let stranger = match line.part {
             QueuePart::Queue => self.semaphore(session_link, path, &names).await?,
             QueuePart::Door => self.lock(&line.name, &children(next()?)?)?,
@@ -92,8 +92,23 @@ impl ZkClient {
         } else {
             None
         };
-        let line = self.layout.entries(line.part, path, &names);
+        let line = self.told(line.part, path, &names, mine.first());
         Ok(Joined { mine, line, stranger, value })
+    }
+
+    /// As much of a line as whoever is in it has to know; of those with permits each
+    /// one counts.
+    fn told(
+        &self,
+        part: QueuePart,
+        path: &str,
+        names: &[String],
+        mine: Option<&QueueEntry>,
+    ) -> Vec<QueueEntry> {
+        match mine.filter(|_| part != QueuePart::Permits) {
+            Some(mine) => self.layout.around(part, path, names, &mine.key),
+            None => self.layout.entries(part, path, names),
+        }
     }
 
     fn own(&self, part: QueuePart, key: &str, fence: u64, mode: Mode) -> QueueEntry {
@@ -156,14 +171,14 @@ impl ZkClient {
         if mine.is_empty() {
             return Ok(None);
         }
-        let mut all = self.layout.entries(line.part, path, &names);
-        all.retain(|entry| !rest.iter().any(|key| **key == *entry.key));
         let stranger = match line.part {
             QueuePart::Queue => self.semaphore(session_link, path, &names).await?,
             QueuePart::Door | QueuePart::Permits => None,
         };
         sort(&mut mine);
-        Ok(Some(Joined { mine, line: all, stranger, value: None }))
+        let names: Vec<_> = names.into_iter().filter(|name| !is_in(name, &rest)).collect();
+        let line = self.told(line.part, path, &names, mine.first());
+        Ok(Some(Joined { mine, line, stranger, value: None }))
     }
 
     /// The nodes of a lease among these: path, session, fence.
@@ -216,7 +231,8 @@ impl ZkClient {
             Some(_) => self.ask(list).await?,
             None => self.ask_now(list).await?,
         };
-        Ok(self.layout.entries(line.part, &path, &children(only(answers)?)?))
+        let names = children(only(answers)?)?;
+        Ok(self.told(line.part, &path, &names, mine.as_ref()))
     }
 
     /// Every session is asked, because each one's requests are in order: what one
@@ -269,6 +285,11 @@ impl ZkClient {
             Some(&code) => Err(fault::refused(code)),
         }
     }
+}
+
+/// Whether a child is that of one of these paths.
+fn is_in(name: &str, paths: &[String]) -> bool {
+    paths.iter().any(|path| path.rsplit_once('/').is_some_and(|(_, child)| child == name))
 }
 
 /// How many nodes a claim has.
