@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::client::ConsensusClient;
 use super::ensemble::{
-    Ensemble, Entered, Joined, Newcomer, QueueEntry, QueueId, QueuePart, StoredValue,
+    Ensemble, Entered, EntryAhead, Joined, Newcomer, QueueEntry, QueueId, QueuePart, StoredValue,
 };
 use super::leases::{LeaseStage, OwnLease};
 use super::metadata::Metadata;
@@ -270,7 +270,7 @@ impl<E: Ensemble> ConsensusClient<E> {
     pub(super) async fn stand(
         self: &Arc<Self>,
         claim: &Claim,
-        ahead: Option<Arc<str>>,
+        ahead: Option<EntryAhead>,
         line: &[QueueEntry],
     ) -> Result<Verdict> {
         let id = claim.ticket.id;

@@ -115,9 +115,9 @@ pub(in crate::engines) struct Joined {
     /// Its own entries, with their fences: none if it has not joined. One,
     /// except where a store has an entry for each permit.
     pub(in crate::engines) mine: Vec<QueueEntry>,
-    /// The line in order, own entries included. May leave out whom nobody waits
-    /// for: all but the first and the one before ours, if ours is for `Exclusive`
-    /// or `Write`.
+    /// The line in order, own entries included. May leave out who does not matter to
+    /// ours: all but the first, ours, and those that show where it stands and whether
+    /// another kind has the name. Not of those who have permits.
     pub(in crate::engines) line: Vec<QueueEntry>,
     /// The name is in use as another kind of lock, which this line cannot show.
     pub(in crate::engines) stranger: Option<Mode>,
@@ -145,6 +145,9 @@ pub(in crate::engines) enum KeyChange {
 pub(in crate::engines) struct WatchedKey {
     /// What is written on it: a metadata, or a word to its owner.
     pub(in crate::engines) bytes: Vec<u8>,
+    /// Its place, where a key can stay while its entry changes: one that was made
+    /// anew has another place, and a writer may be a reader by now.
+    pub(in crate::engines) order: Option<i64>,
     /// Resolves once, with the first change after the look.
     pub(in crate::engines) change: BoxFuture<KeyChange>,
 }

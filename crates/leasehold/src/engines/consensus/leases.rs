@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use super::ensemble::{Departure, QueueEntry, QueuePart};
+use super::ensemble::{Departure, EntryAhead, QueueEntry, QueuePart};
 use super::session::Session;
 use crate::claim::{Claim, LeaseId, Ticket};
 use crate::clock::Moment;
@@ -52,7 +52,7 @@ pub(super) enum LeaseStage {
     /// In line behind this entry; `None` while only a look at the whole line
     /// tells.
     Queued {
-        ahead: Option<Arc<str>>,
+        ahead: Option<EntryAhead>,
     },
     Held {
         fence: u64,

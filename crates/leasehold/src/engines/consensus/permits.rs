@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::claims::{ATTEMPTS, removed};
 use super::client::ConsensusClient;
-use super::ensemble::{Departure, Ensemble, QueueEntry, QueueId, QueuePart};
+use super::ensemble::{Departure, Ensemble, EntryAhead, QueueEntry, QueueId, QueuePart};
 use super::leases::{LeaseStage, OwnLease};
 use super::queue::{QueueStanding, fits, other_count, standing, weight};
 use crate::claim::{Claim, Mode, Stance, Verdict, Wants};
@@ -94,7 +94,11 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// Others are at the door; but it is those behind it who are in the way. If
     /// nobody is, then somebody just passes, and even who only tries waits for
     /// that a moment: `None` once the door has moved on.
-    async fn behind(self: &Arc<Self>, claim: &Claim, ahead: &Arc<str>) -> Result<Option<Verdict>> {
+    async fn behind(
+        self: &Arc<Self>,
+        claim: &Claim,
+        ahead: &EntryAhead,
+    ) -> Result<Option<Verdict>> {
         let Mode::Permits { take, of } = self.way(claim.ticket.mode) else { return Ok(None) };
         let line = QueueId::of(&claim.ticket.name, QueuePart::Permits);
         let permits = self.ensemble.list(line, None).await?;
@@ -105,14 +109,14 @@ impl<E: Ensemble> ConsensusClient<E> {
         if room && claim.stance == Stance::Try && self.passes(ahead).await? {
             return Ok(None);
         }
-        self.stand(claim, Some(Arc::clone(ahead)), &permits).await.map(Some)
+        self.stand(claim, Some(ahead.clone()), &permits).await.map(Some)
     }
 
     /// Whether somebody at the door goes within a moment.
-    async fn passes(&self, ahead: &Arc<str>) -> Result<bool> {
+    async fn passes(&self, ahead: &EntryAhead) -> Result<bool> {
         tokio::select! {
             biased;
-            passed = self.passed(Arc::clone(ahead)) => passed.map(|()| true),
+            passed = self.passed(ahead, Mode::Exclusive) => passed.map(|()| true),
             () = self.clock.sleep_until(self.clock.now().after(MOMENT)) => Ok(false),
         }
     }

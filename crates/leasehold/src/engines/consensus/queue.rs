@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::ensemble::QueueEntry;
+use super::ensemble::{EntryAhead, QueueEntry};
 use crate::claim::Mode;
 
 /// How an entry stands in its line.
@@ -15,7 +15,7 @@ pub(super) enum QueueStanding {
     /// It holds.
     Holds,
     /// It waits, at the least until this one goes or changes.
-    Behind(Arc<str>),
+    Behind(EntryAhead),
     /// Somebody before it uses the name as another kind of lock.
     OtherKind(Mode),
     /// It is not in line.
@@ -35,7 +35,11 @@ pub(super) fn standing(queue: &[QueueEntry], mine: &QueueEntry) -> QueueStanding
     let blocks = |entry: &&&QueueEntry| mine.mode != Mode::Read || entry.mode != Mode::Read;
     // The last of them: whoever stands before it goes earlier, or gives way to it.
     let blocker = ahead.iter().filter(blocks).max_by_key(|entry| entry.order);
-    blocker.map_or(QueueStanding::Holds, |entry| QueueStanding::Behind(Arc::clone(&entry.key)))
+    blocker.map_or(QueueStanding::Holds, |entry| QueueStanding::Behind(behind(entry)))
+}
+
+fn behind(entry: &QueueEntry) -> EntryAhead {
+    EntryAhead { key: Arc::clone(&entry.key), order: entry.order }
 }
 
 /// The front of a queue: those who hold, first come first. `queue` is in order.
@@ -91,7 +95,7 @@ mod tests {
     fn a_reader_waits_for_the_nearest_writer_before_it_and_for_nobody_behind() {
         use Mode::{Read, Write};
         let queue = line(&[Write, Read, Write, Read, Write]);
-        let behind = |at: usize| QueueStanding::Behind(Arc::clone(&queue[at].key));
+        let behind = |at: usize| QueueStanding::Behind(behind(&queue[at]));
         assert_eq!(standing(&queue, &queue[0]), QueueStanding::Holds);
         assert_eq!(standing(&queue, &queue[1]), behind(0));
         assert_eq!(standing(&queue, &queue[2]), behind(1));
@@ -106,10 +110,7 @@ mod tests {
         let queue = [entry(5, Write), entry(5, Read), entry(6, Write), entry(7, Read)];
         assert_eq!(standing(&queue, &queue[1]), QueueStanding::Holds);
         assert_eq!(standing(&queue[1..], &queue[1]), QueueStanding::Holds);
-        assert_eq!(
-            standing(&queue[1..], &queue[2]),
-            QueueStanding::Behind(Arc::clone(&queue[1].key))
-        );
+        assert_eq!(standing(&queue[1..], &queue[2]), QueueStanding::Behind(behind(&queue[1])));
         assert_eq!(holders(&queue).len(), 2);
     }
 

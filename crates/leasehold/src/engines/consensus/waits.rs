@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use super::claims::fence;
 use super::client::ConsensusClient;
-use super::ensemble::{Ensemble, QueueEntry, QueueId, QueuePart};
+use super::ensemble::{
+    Ensemble, EntryAhead, KeyChange, QueueEntry, QueueId, QueuePart, WatchedKey,
+};
 use super::leases::{LeaseStage, OwnLease, Task};
+use super::metadata::Metadata;
 use super::permits::are_in;
 use super::queue::{QueueStanding, standing};
 use super::upkeep::{PAUSE, SETTLED};
@@ -40,10 +43,14 @@ impl<E: Ensemble> ConsensusClient<E> {
         }
     }
 
-    /// Waits until one entry has gone or changed.
-    pub(super) async fn passed(&self, key: Arc<str>) -> Result<()> {
-        if let Some(watched) = self.ensemble.watch(key).await? {
-            watched.change.await;
+    /// Waits until an entry has gone or changed, for somebody who takes the name like
+    /// this. When watches break they all break at once: as long as the entry is there
+    /// and what it was, nobody behind it need list the line.
+    pub(super) async fn passed(&self, ahead: &EntryAhead, waits: Mode) -> Result<()> {
+        while let Some(watched) = self.ensemble.watch(Arc::clone(&ahead.key)).await? {
+            if !is_still(ahead, &watched, waits) || watched.change.await != KeyChange::Doubt {
+                break;
+            }
         }
         Ok(())
     }
@@ -51,11 +58,11 @@ impl<E: Ensemble> ConsensusClient<E> {
     async fn turn_in_the_queue(
         self: &Arc<Self>,
         lease: &OwnLease,
-        ahead: Arc<str>,
+        ahead: EntryAhead,
     ) -> Result<Wake> {
         let (mut lease, mut ahead) = (lease.clone(), ahead);
         loop {
-            self.passed(ahead).await?;
+            self.passed(&ahead, lease.ticket.mode).await?;
             let Some(mine) = lease.entries.first().cloned() else { return Ok(Wake::Look) };
             let line = QueueId::of(&lease.ticket.name, QueuePart::Queue);
             let queue = self.ensemble.list(line, Some(mine.clone())).await?;
@@ -86,8 +93,8 @@ impl<E: Ensemble> ConsensusClient<E> {
 
     /// The claim that follows goes through the door; it is driven to its end,
     /// which a wait is not.
-    async fn turn_at_the_door(&self, ahead: Arc<str>) -> Result<Wake> {
-        self.passed(ahead).await?;
+    async fn turn_at_the_door(&self, ahead: EntryAhead) -> Result<Wake> {
+        self.passed(&ahead, Mode::Exclusive).await?;
         Ok(Wake::Look)
     }
 
@@ -127,4 +134,13 @@ impl<E: Ensemble> ConsensusClient<E> {
         }
         Wake::Granted { fence, predecessor: Predecessor::Unknown }
     }
+}
+
+/// Whether what is watched is the entry that was seen ahead, and stands in the way of
+/// somebody who takes the name like this.
+fn is_still(ahead: &EntryAhead, watched: &WatchedKey, waits: Mode) -> bool {
+    let Some(order) = watched.order else { return true };
+    let reads = |mode| mode == Some(Mode::Read);
+    let gives_way = reads(Some(waits)) && reads(Metadata::read(&watched.bytes).mode);
+    order == ahead.order && !gives_way
 }

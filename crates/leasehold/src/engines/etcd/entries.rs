@@ -34,7 +34,8 @@ impl Etcd {
         let mut range = self.link.ask(txn::one(key), self.link.deadline()).await?;
         let Some(entry) = range.kvs.pop() else { return Ok(None) };
         let watch = self.watches.watch(key, Vec::new(), txn::revision(range.header) + 1);
-        Ok(Some(WatchedKey { bytes: entry.value, change: Box::pin(first_change(watch)) }))
+        let (bytes, order) = (entry.value, Some(entry.create_revision));
+        Ok(Some(WatchedKey { bytes, order, change: Box::pin(first_change(watch)) }))
     }
 
     /// All steps or none: the version of the change, if it came about.

@@ -9,7 +9,9 @@ use super::keys::EtcdKeys;
 use super::proto::TxnRequest;
 use super::server::EtcdTestServer;
 use super::txn;
-use crate::claim::{Claim, Ending, LeaseId, Mode, Owner, Stance, Store, Ticket, Verdict, Wants};
+use crate::claim::{
+    Claim, Ending, LeaseId, Mode, Owner, Stance, Store, Ticket, Verdict, Wake, Wants,
+};
 use crate::clock::{Clock, Moment};
 use crate::engine::{Engine, Event, Eviction, Page, Selector, Status, Target};
 use crate::engines::consensus::{
@@ -895,13 +897,13 @@ async fn the_front_of_a_line_is_told_though_the_line_is_larger_than_an_answer() 
 async fn a_session_that_stands_in_line_is_granted_when_its_turn_comes() {
     let server = EtcdTestServer::start();
     let etcd = server.client("timeout=1s").await;
-    let turns = etcd.link.all_turns();
+    let slots = etcd.link.all_slots();
     let others = async {
         for _ in 0..4 {
             Clock::System.sleep_until(Clock::System.now().after(Duration::from_millis(400))).await;
             etcd.link.one_is_served();
         }
-        drop(turns);
+        drop(slots);
     };
     let (session, ()) = tokio::join!(etcd.session(TTL, NONE), others);
     session.expect("it had no turn before");
@@ -1154,4 +1156,53 @@ async fn a_lease_that_was_asked_for_before_all_were_lost_is_proven_before_it_is_
     drop(turns);
     let second = second.await.unwrap();
     assert!(second.proven() > lost, "its grants would be taken for lost");
+}
+
+/// Its key is the same, and it stands behind who waits for it.
+#[tokio::test]
+async fn who_waits_does_not_wait_for_one_that_has_joined_again_behind_it() {
+    let server = EtcdTestServer::start();
+    let [first, ahead, last] =
+        [server.client("").await, server.client("").await, server.client("").await];
+    let engine = |etcd: &Arc<Etcd>| consensus::engine(Arc::clone(etcd), Clock::System);
+    let (holds, leaves, waits) = (engine(&first), engine(&ahead), engine(&last));
+    let held = claim(Mode::Exclusive);
+    assert!(matches!(holds.acquire(held.clone()).await, Ok(Verdict::Granted(_))));
+    let (removed, waiting) = (claim(Mode::Exclusive), claim(Mode::Exclusive));
+    let mut events = leaves.events();
+    assert!(matches!(leaves.acquire(removed.clone()).await, Ok(Verdict::Busy(_))));
+    assert!(matches!(waits.acquire(waiting.clone()).await, Ok(Verdict::Busy(_))));
+    let line = first.list(queue("n"), None).await.unwrap();
+    server.ctl(&["del", &line[1].key]);
+    while !matches!(soon(events.next()).await, Some(Event::TicketLost(..))) {}
+    assert!(matches!(leaves.acquire(removed).await, Ok(Verdict::Busy(_))));
+    let now = first.list(queue("n"), None).await.unwrap();
+    assert_eq!((&now[1].key, &now[2].key), (&line[2].key, &line[1].key), "it has the same key");
+    let turn = waits.wait(waiting.ticket, Moment::NEVER);
+    let released = holds.release(held.ticket, Ending::new());
+    let (turn, released) = tokio::join!(soon(turn), released);
+    released.unwrap();
+    assert!(matches!(turn, Ok(Wake::Granted { .. })), "{turn:?}");
+}
+
+/// Between its look at the line and its watch.
+#[tokio::test]
+async fn a_reader_does_not_wait_for_a_writer_that_is_a_reader_by_now() {
+    let server = EtcdTestServer::start();
+    let (one, two) = (server.client("").await, server.client("").await);
+    let engine = |etcd: &Arc<Etcd>| consensus::engine(Arc::clone(etcd), Clock::System);
+    let (writes, reads) = (engine(&one), engine(&two));
+    let (writer, reader) = (claim(Mode::Write), claim(Mode::Read));
+    assert!(matches!(writes.acquire(writer.clone()).await, Ok(Verdict::Granted(_))));
+    assert!(matches!(reads.acquire(reader.clone()).await, Ok(Verdict::Busy(_))));
+    writes.convert(writer.ticket, Mode::Read).await.unwrap();
+    let turn = soon(reads.wait(reader.ticket, Moment::NEVER)).await;
+    assert!(matches!(turn, Ok(Wake::Granted { .. })), "{turn:?}");
+}
+
+/// Of one who waits for its turn on `n`.
+fn claim(mode: Mode) -> Claim {
+    let mut claim = Claim::new(Ticket::new(name("n"), mode), Owner::new("me"), TTL);
+    claim.stance = Stance::Wait { until: Moment::NEVER };
+    claim
 }

@@ -13,6 +13,8 @@ pub(super) mod hosts;
 pub(super) mod lifeline;
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 pub(super) mod record_watch;
+#[cfg(any(feature = "zookeeper", feature = "etcd"))]
+pub(super) mod request_slots;
 #[cfg(feature = "_server")]
 pub(super) mod skew;
 #[cfg(any(feature = "redis", feature = "postgres", feature = "mysql"))]

@@ -1,6 +1,7 @@
 //! Names, paths and node names: those of Curator.
 
 use super::paths::{dotless, escape, is_path};
+use super::placed_child::{PlacedChild, around, unwrap};
 use super::settings::{PathNames, ZkSettings};
 use crate::claim::{LeaseId, Mode};
 use crate::engines::consensus::{QueueEntry, QueueId, QueuePart};
@@ -119,18 +120,40 @@ impl PathLayout {
         path: &str,
         children: &[String],
     ) -> Vec<QueueEntry> {
+        let mut placed = self.placed(part, children);
+        placed.sort_by_key(PlacedChild::rank);
+        placed.iter().map(|child| entry(path, child)).collect()
+    }
+
+    /// Those of them that one of them has to know of. The others are looked at and no
+    /// more: it is thousands who list a line of thousands.
+    pub(super) fn around(
+        &self,
+        part: QueuePart,
+        path: &str,
+        children: &[String],
+        mine: &str,
+    ) -> Vec<QueueEntry> {
+        let name = mine.rsplit_once('/').map_or(mine, |(_, name)| name);
+        let near = around(&self.placed(part, children), name);
+        near.iter().map(|child| entry(path, child)).collect()
+    }
+
+    /// Who is in line, and where, in no order.
+    fn placed<'a>(&self, part: QueuePart, children: &'a [String]) -> Vec<PlacedChild<'a>> {
         let folder = |child: &str| part == QueuePart::Queue && [LOCKS, LEASES].contains(&child);
-        let entries = children.iter().filter(|child| !folder(child));
-        let mut entries: Vec<_> = entries.map(|child| self.entry(part, path, child)).collect();
-        unwrap(&mut entries);
-        sort(&mut entries);
-        entries
+        let placed = children.iter().filter(|child| !folder(child)).map(|child| {
+            let (mode, order) = self.place(part, child);
+            PlacedChild { order, name: child, mode }
+        });
+        let mut placed: Vec<_> = placed.collect();
+        unwrap(&mut placed);
+        placed
     }
 
     pub(super) fn entry(&self, part: QueuePart, path: &str, child: &str) -> QueueEntry {
         let (mode, order) = self.place(part, child);
-        let key = format!("{path}/{child}").into();
-        QueueEntry { key, order, id: owner(child), mode, fence: None, metadata: None, behind: None }
+        entry(path, &PlacedChild { order, name: child, mode })
     }
 
     /// How a child takes the name, and its place.
@@ -157,6 +180,12 @@ pub(super) fn sort(entries: &mut [QueueEntry]) {
     entries.sort_by(|a, b| (a.order, &a.key).cmp(&(b.order, &b.key)));
 }
 
+fn entry(path: &str, child: &PlacedChild<'_>) -> QueueEntry {
+    let (order, id, mode) = (child.order, owner(child.name), child.mode);
+    let key = format!("{path}/{}", child.name).into();
+    QueueEntry { key, order, id, mode, fence: None, metadata: None, behind: None }
+}
+
 /// What the nodes of a lease begin with.
 pub(super) fn prefix(id: LeaseId) -> String {
     format!("_c_{}-", id.to_uuid())
@@ -172,19 +201,6 @@ fn owner(child: &str) -> Option<LeaseId> {
 fn number(child: &str, word: &str) -> Option<i64> {
     let (_, number) = child.rsplit_once(word)?;
     number.parse::<i32>().ok().map(i64::from)
-}
-
-/// Puts those behind the others whose numbers have begun again from below: a server
-/// counts in 32 bits, and goes on after the largest with the smallest.
-fn unwrap(entries: &mut [QueueEntry]) {
-    const QUARTER: i64 = 1 << 30;
-    let numbers = i64::from(i32::MIN)..=i64::from(i32::MAX);
-    let late = |order: i64| numbers.contains(&order) && order > QUARTER;
-    if entries.iter().any(|entry| late(entry.order)) {
-        let early = |order: i64| numbers.contains(&order) && order < -QUARTER;
-        let wrapped = entries.iter_mut().filter(|entry| early(entry.order));
-        wrapped.for_each(|entry| entry.order += 4 * QUARTER);
-    }
 }
 
 /// The place of what has no number: before or behind all others, as texts are
@@ -259,6 +275,32 @@ mod tests {
         let later =
             layout("").entries(QueuePart::Queue, "/n", &["x-lock--5".into(), "y-lock-3".into()]);
         assert!(later[0].key.starts_with("/n/x"), "they are far from the turn");
+    }
+
+    fn around(children: &[String], mine: &str) -> Vec<String> {
+        let near = layout("").around(QueuePart::Queue, "/n", children, &format!("/n/{mine}"));
+        near.iter().map(|entry| entry.key["/n/".len()..].to_owned()).collect()
+    }
+
+    /// It does not grow with the line.
+    #[test]
+    fn of_a_line_as_much_is_told_as_matters_to_one_in_it() {
+        let mut line: Vec<String> = (0..1000).map(|at| format!("x-lock-{at:010}")).collect();
+        line.reverse();
+        let own = |at: u32| format!("x-lock-{at:010}");
+        assert_eq!(around(&line, &own(700)), [own(0), own(699), own(700)]);
+        assert_eq!(around(&line, &own(1)), [own(0), own(1)]);
+        assert_eq!(around(&line, &own(0)), [own(0)]);
+        assert!(around(&line, "x-lock-0000001000").is_empty(), "it is not in line");
+        line.extend(["locks".into(), "!odd".into(), "zebra".into()]);
+        assert_eq!(around(&line, &own(700))[0], "!odd");
+        line.extend(["b-__WRIT__0000000007".into(), "b-__READ__0000000008".into()]);
+        let near = around(&line, &own(700));
+        let near: Vec<_> = near.iter().map(String::as_str).collect();
+        assert_eq!(
+            near,
+            ["!odd", "b-__WRIT__0000000007", "b-__READ__0000000008", &own(699), &own(700)]
+        );
     }
 
     #[test]

@@ -52,7 +52,9 @@ impl ZkClient {
                 Err(_) => KeyChange::Doubt,
             }
         });
-        Ok(Some(WatchedKey { bytes, change }))
+        // The server numbers what is made, and a reader has another key than the writer
+        // it was.
+        Ok(Some(WatchedKey { bytes, order: None, change }))
     }
 
     pub(super) async fn watch_line(&self, line: QueueId) -> Result<WatchedQueue> {

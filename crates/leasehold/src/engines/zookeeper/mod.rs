@@ -21,6 +21,7 @@ mod liveness;
 mod looks;
 mod name_lines;
 mod paths;
+mod placed_child;
 mod queues;
 mod session_link;
 mod sessions;

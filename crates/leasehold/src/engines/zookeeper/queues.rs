@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use super::client::{ZkClient, ask, children, gone, known, only};
+use super::client::{ZkClient, ask, ask_now, children, gone, known, only};
 use super::connection::ZkAnswer;
 use super::fault;
 use super::layout::{LEASES, LOCKS, downgraded, prefix, sort};
@@ -27,6 +27,21 @@ impl ZkClient {
         newcomer: Newcomer,
     ) -> Result<Entered> {
         let session_link = self.sessions.of(&session)?;
+        let slot = session_link.slot_to_list().await?;
+        let Entered(found) = self.enter(Arc::clone(&session_link), line, newcomer).await?;
+        Ok(Entered(Box::pin(async move {
+            let joined = found.await?;
+            session_link.listed(slot);
+            Ok(joined)
+        })))
+    }
+
+    async fn enter(
+        self: Arc<Self>,
+        session_link: Arc<SessionLink>,
+        line: QueueId,
+        newcomer: Newcomer,
+    ) -> Result<Entered> {
         let path = self.layout.line(&line)?;
         if newcomer.again
             && let Some(joined) = self.adopt(&session_link, &line, &path, &newcomer).await?
@@ -81,7 +96,7 @@ impl ZkClient {
         let mut next = || answers.next().ok_or_else(fault::misfit);
         let names = children(next()?)?;
         let own = |key: &String| self.own(line.part, key, fence, newcomer.mode);
-        let mine = paths.iter().map(own).collect();
+        let mine: Vec<_> = paths.iter().map(own).collect();
         let stranger = match line.part {
             QueuePart::Queue => self.semaphore(session_link, path, &names).await?,
             QueuePart::Door => self.lock(&line.name, &children(next()?)?)?,
@@ -92,8 +107,23 @@ impl ZkClient {
         } else {
             None
         };
-        let line = self.layout.entries(line.part, path, &names);
+        let line = self.told(line.part, path, &names, mine.first());
         Ok(Joined { mine, line, stranger, value })
+    }
+
+    /// As much of a line as whoever is in it has to know; of those with permits each
+    /// one counts.
+    fn told(
+        &self,
+        part: QueuePart,
+        path: &str,
+        names: &[String],
+        mine: Option<&QueueEntry>,
+    ) -> Vec<QueueEntry> {
+        match mine.filter(|_| part != QueuePart::Permits) {
+            Some(mine) => self.layout.around(part, path, names, &mine.key),
+            None => self.layout.entries(part, path, names),
+        }
     }
 
     fn own(&self, part: QueuePart, key: &str, fence: u64, mode: Mode) -> QueueEntry {
@@ -156,14 +186,14 @@ impl ZkClient {
         if mine.is_empty() {
             return Ok(None);
         }
-        let mut all = self.layout.entries(line.part, path, &names);
-        all.retain(|entry| !rest.iter().any(|key| **key == *entry.key));
         let stranger = match line.part {
             QueuePart::Queue => self.semaphore(session_link, path, &names).await?,
             QueuePart::Door | QueuePart::Permits => None,
         };
         sort(&mut mine);
-        Ok(Some(Joined { mine, line: all, stranger, value: None }))
+        let names: Vec<_> = names.into_iter().filter(|name| !is_in(name, &rest)).collect();
+        let line = self.told(line.part, path, &names, mine.first());
+        Ok(Some(Joined { mine, line, stranger, value: None }))
     }
 
     /// The nodes of a lease among these: path, session, fence.
@@ -212,35 +242,53 @@ impl ZkClient {
     ) -> Result<Vec<QueueEntry>> {
         let path = self.layout.line(&line)?;
         let list = vec![ZkRequest::GetChildren { path: path.clone(), watch: false }];
+        let session_link = self.sessions.any().await?;
+        let slot = session_link.slot_to_list().await?;
         let answers = match mine {
-            Some(_) => self.ask(list).await?,
-            None => self.ask_now(list).await?,
+            Some(_) => ask(&session_link, list).await?,
+            None => ask_now(&session_link, list).await?,
         };
-        Ok(self.layout.entries(line.part, &path, &children(only(answers)?)?))
+        let names = children(only(answers)?)?;
+        let told = self.told(line.part, &path, &names, mine.as_ref());
+        session_link.listed(slot);
+        Ok(told)
     }
 
     /// Every session is asked, because each one's requests are in order: what one
     /// has sent before has arrived when it is asked, or never will.
     pub(super) async fn withdraw(&self, line: QueueId, id: LeaseId) -> Result<bool> {
         let path = self.layout.line(&line)?;
-        let (mark, mut any) = (prefix(id), false);
+        let mut any = false;
         let mut asked = self.sessions.living();
         if asked.is_empty() {
             // Another client made the claim.
             asked.push(self.sessions.any().await?);
         }
         for session_link in asked {
-            let names = match self.children_of(&session_link, &path).await {
-                Ok(names) => names,
+            let left = match self.left(&session_link, &path, id).await {
+                Ok(left) => left,
                 // What was sent on it went with it.
                 Err(_) if session_link.session().is_over() => continue,
                 Err(error) => return Err(error),
             };
-            let ours = names.iter().filter(|name| name.starts_with(&mark));
-            let ours = ours.map(|name| format!("{path}/{name}")).collect();
-            any |= self.remove(&session_link, ours).await?;
+            any |= self.remove(&session_link, left).await?;
         }
         Ok(any)
+    }
+
+    /// The nodes of a lease in a line, as a session sees it.
+    async fn left(
+        &self,
+        session_link: &SessionLink,
+        path: &str,
+        id: LeaseId,
+    ) -> Result<Vec<String>> {
+        let slot = session_link.slot_to_list().await?;
+        let (names, mark) = (self.children_of(session_link, path).await?, prefix(id));
+        let left = names.iter().filter(|name| name.starts_with(&mark));
+        let left = left.map(|name| format!("{path}/{name}")).collect();
+        session_link.listed(slot);
+        Ok(left)
     }
 
     pub(super) async fn downgrade(
@@ -269,6 +317,11 @@ impl ZkClient {
             Some(&code) => Err(fault::refused(code)),
         }
     }
+}
+
+/// Whether a child is that of one of these paths.
+fn is_in(name: &str, paths: &[String]) -> bool {
+    paths.iter().any(|path| path.rsplit_once('/').is_some_and(|(_, child)| child == name))
 }
 
 /// How many nodes a claim has.

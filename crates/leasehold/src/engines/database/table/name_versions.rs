@@ -5,7 +5,12 @@ use super::rows_sql::RowsSql;
 
 /// The statement that asks for them, by names.
 pub(super) fn versions(names: &TableNames) -> RowsSql {
-    RowsSql::new(names, "w.namespace, w.name, w.version, w.lease", "{names}", &["namespace", "name"])
+    RowsSql::new(
+        names,
+        "w.namespace, w.name, w.version, w.lease",
+        "{names}",
+        &["namespace", "name"],
+    )
 }
 
 /// What tells whether a name is as it was, without reading all of it.

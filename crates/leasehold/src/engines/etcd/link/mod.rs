@@ -7,7 +7,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod token_source;
-mod turns;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,11 +22,15 @@ pub(super) use self::dial::EtcdDialer;
 pub(super) use self::fault::{CallFault, over};
 pub(super) use self::state::LinkState;
 use self::token_source::TokenSource;
-use self::turns::RequestTurns;
 use super::settings::EtcdSettings;
 use crate::clock::{Clock, Moment};
 use crate::engines::kit::backoff::Backoff;
+use crate::engines::kit::request_slots::RequestSlots;
 use crate::error::Result;
+
+/// How many requests are under way: more are of no use to one client. Servers refuse
+/// everybody's when 5000 wait.
+const MOST: usize = 256;
 
 /// The way to the servers.
 pub(super) struct EtcdLink {
@@ -36,7 +39,7 @@ pub(super) struct EtcdLink {
     /// Held while a connection is made: one is enough for all who need it.
     dialing: tokio::sync::Mutex<()>,
     tokens: TokenSource,
-    turns: RequestTurns,
+    slots: RequestSlots,
     state_publisher: LinkState,
     clock: Clock,
     timeout: Duration,
@@ -77,7 +80,7 @@ impl EtcdLink {
             seat: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
             tokens: TokenSource::new(settings.login.clone()),
-            turns: RequestTurns::default(),
+            slots: RequestSlots::new(MOST),
             state_publisher: LinkState::new(clock.clone()),
             clock,
             timeout: settings.timeout,
@@ -109,7 +112,7 @@ impl EtcdLink {
     /// this client stand in line.
     pub(super) async fn overdue(&self, by: Moment) {
         loop {
-            let until = self.turns.moved(by, self.timeout);
+            let until = self.slots.moved(by, self.timeout);
             if self.clock.now() >= until {
                 return;
             }
@@ -119,13 +122,13 @@ impl EtcdLink {
 
     #[cfg(test)]
     pub(super) fn one_is_served(&self) {
-        self.turns.one_is_served(&self.clock);
+        self.slots.one_is_served(&self.clock);
     }
 
     /// Has all others stand in line.
     #[cfg(test)]
-    pub(super) fn all_turns(&self) -> tokio::sync::SemaphorePermit<'_> {
-        self.turns.take_all()
+    pub(super) fn all_slots(&self) -> tokio::sync::OwnedSemaphorePermit {
+        self.slots.take_all()
     }
 
     pub(super) async fn ask<C: EtcdCall>(&self, request: C, by: Moment) -> Result<C::Answer> {
@@ -140,7 +143,8 @@ impl EtcdLink {
         by: Moment,
     ) -> Result<C::Answer, CallFault> {
         let has_effect = request.has_effect();
-        let (_turn, by) = self.turns.take(&self.clock, by, self.timeout).await?;
+        let slot = self.slots.take(&self.clock, by, self.timeout).await;
+        let (_slot, by) = slot.ok_or_else(|| fault::late(false))?;
         if self.clock.now() >= by {
             // Nobody was asked: it says nothing of the servers.
             return Err(fault::late(false));
@@ -268,7 +272,7 @@ impl EtcdLink {
         match &answer {
             Err(CallFault::Elsewhere(_)) => self.leave(way),
             _ => {
-                self.turns.answered(&self.clock);
+                self.slots.answered(&self.clock);
                 self.state_publisher.reached();
             }
         }
