@@ -15,6 +15,7 @@
 //! | Z11 | the servers' limits change | `limits` |
 //! | Z12 | the connection breaks when the node is made, and more is to be asked | `ghosts` |
 //! | Z13 | the leader has lost its followers, and answers | `sessions` |
+//! | Z14 | the connection of a thousand waiters breaks | `crowds` |
 //! | E1 | the lease of a waiter runs out | `etcd_leases` |
 //! | E2 | the leader stands still, or loses a reply | `etcd_leaders` |
 //! | E3 | the leader moves all the time | `etcd_leaders` |
@@ -36,6 +37,7 @@
 
 mod bonds;
 mod by_hand;
+mod crowds;
 mod delays;
 mod etcd_keys;
 mod etcd_leaders;
@@ -45,6 +47,7 @@ mod ghosts;
 mod layouts;
 mod limits;
 mod lines;
+mod list_meter;
 mod outage;
 mod replies;
 mod restarts;

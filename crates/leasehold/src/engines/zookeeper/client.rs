@@ -72,12 +72,9 @@ impl ZkClient {
     }
 
     /// The same, from a server that knows all that is decided by now.
-    pub(super) async fn ask_now(&self, mut requests: Vec<ZkRequest>) -> Result<Vec<ZkAnswer>> {
-        let connection = self.sessions.any().await?.connection().await?;
-        requests.insert(0, ZkRequest::Sync);
-        let mut answers = connection.ask(requests).await?;
-        answers.remove(0).result.map_err(fault::refused)?;
-        Ok(answers)
+    pub(super) async fn ask_now(&self, requests: Vec<ZkRequest>) -> Result<Vec<ZkAnswer>> {
+        let session_link = self.sessions.any().await?;
+        ask_now(&session_link, requests).await
     }
 
     pub(super) fn create(&self, path: String, data: Vec<u8>, node: CreateMode) -> ZkRequest {
@@ -107,6 +104,18 @@ pub(super) async fn ask(
     requests: Vec<ZkRequest>,
 ) -> Result<Vec<ZkAnswer>> {
     ask_on(&session_link.connection().await?, requests).await
+}
+
+/// The same, from a server that knows all that is decided by now.
+pub(super) async fn ask_now(
+    session_link: &SessionLink,
+    mut requests: Vec<ZkRequest>,
+) -> Result<Vec<ZkAnswer>> {
+    let connection = session_link.connection().await?;
+    requests.insert(0, ZkRequest::Sync);
+    let mut answers = connection.ask(requests).await?;
+    answers.remove(0).result.map_err(fault::refused)?;
+    Ok(answers)
 }
 
 /// Sends all in one go. A server that may be behind what we know catches up

@@ -3,7 +3,7 @@
 use std::future::ready;
 use std::sync::Arc;
 
-use super::client::{ZkClient, ask, children, gone, known, only};
+use super::client::{ZkClient, ask, ask_now, children, gone, known, only};
 use super::connection::ZkAnswer;
 use super::fault;
 use super::layout::{LEASES, LOCKS, downgraded, prefix, sort};
@@ -27,6 +27,21 @@ impl ZkClient {
         newcomer: Newcomer,
     ) -> Result<Entered> {
         let session_link = self.sessions.of(&session)?;
+        let slot = session_link.slot_to_list().await?;
+        let Entered(found) = self.enter(Arc::clone(&session_link), line, newcomer).await?;
+        Ok(Entered(Box::pin(async move {
+            let joined = found.await?;
+            session_link.listed(slot);
+            Ok(joined)
+        })))
+    }
+
+    async fn enter(
+        self: Arc<Self>,
+        session_link: Arc<SessionLink>,
+        line: QueueId,
+        newcomer: Newcomer,
+    ) -> Result<Entered> {
         let path = self.layout.line(&line)?;
         if newcomer.again
             && let Some(joined) = self.adopt(&session_link, &line, &path, &newcomer).await?
@@ -227,36 +242,53 @@ impl ZkClient {
     ) -> Result<Vec<QueueEntry>> {
         let path = self.layout.line(&line)?;
         let list = vec![ZkRequest::GetChildren { path: path.clone(), watch: false }];
+        let session_link = self.sessions.any().await?;
+        let slot = session_link.slot_to_list().await?;
         let answers = match mine {
-            Some(_) => self.ask(list).await?,
-            None => self.ask_now(list).await?,
+            Some(_) => ask(&session_link, list).await?,
+            None => ask_now(&session_link, list).await?,
         };
         let names = children(only(answers)?)?;
-        Ok(self.told(line.part, &path, &names, mine.as_ref()))
+        let told = self.told(line.part, &path, &names, mine.as_ref());
+        session_link.listed(slot);
+        Ok(told)
     }
 
     /// Every session is asked, because each one's requests are in order: what one
     /// has sent before has arrived when it is asked, or never will.
     pub(super) async fn withdraw(&self, line: QueueId, id: LeaseId) -> Result<bool> {
         let path = self.layout.line(&line)?;
-        let (mark, mut any) = (prefix(id), false);
+        let mut any = false;
         let mut asked = self.sessions.living();
         if asked.is_empty() {
             // Another client made the claim.
             asked.push(self.sessions.any().await?);
         }
         for session_link in asked {
-            let names = match self.children_of(&session_link, &path).await {
-                Ok(names) => names,
+            let left = match self.left(&session_link, &path, id).await {
+                Ok(left) => left,
                 // What was sent on it went with it.
                 Err(_) if session_link.session().is_over() => continue,
                 Err(error) => return Err(error),
             };
-            let ours = names.iter().filter(|name| name.starts_with(&mark));
-            let ours = ours.map(|name| format!("{path}/{name}")).collect();
-            any |= self.remove(&session_link, ours).await?;
+            any |= self.remove(&session_link, left).await?;
         }
         Ok(any)
+    }
+
+    /// The nodes of a lease in a line, as a session sees it.
+    async fn left(
+        &self,
+        session_link: &SessionLink,
+        path: &str,
+        id: LeaseId,
+    ) -> Result<Vec<String>> {
+        let slot = session_link.slot_to_list().await?;
+        let (names, mark) = (self.children_of(session_link, path).await?, prefix(id));
+        let left = names.iter().filter(|name| name.starts_with(&mark));
+        let left = left.map(|name| format!("{path}/{name}")).collect();
+        session_link.listed(slot);
+        Ok(left)
     }
 
     pub(super) async fn downgrade(

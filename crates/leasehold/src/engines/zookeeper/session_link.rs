@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustls::ClientConfig;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::AbortHandle;
 
 use super::connection::ZkConnection;
@@ -23,6 +23,7 @@ use crate::clock::{Clock, Moment};
 use crate::engines::consensus::Session;
 use crate::engines::kit::backoff::Backoff;
 use crate::engines::kit::hosts::ServerAddress;
+use crate::engines::kit::request_slots::RequestSlots;
 use crate::engines::kit::timeout::timeout;
 use crate::error::{Error, ErrorKind, Result};
 use crate::home::Handle;
@@ -36,6 +37,10 @@ const PROBES: usize = 2;
 /// How far apart signs of life are at most. What is certain of a session is less
 /// by this much.
 const GAP: Duration = Duration::from_secs(2);
+
+/// How many list a line at a time. A line of ten thousand is 600 KB, and more than
+/// that while the server writes it down.
+const LISTS: usize = 32;
 
 /// What all connections of a client have in common.
 pub(super) struct SessionTerms {
@@ -160,6 +165,8 @@ pub(super) struct SessionLink {
     /// The one that the server gave whose greeting was the last, in milliseconds.
     timeout: Arc<AtomicU64>,
     place: Arc<watch::Sender<Attachment>>,
+    /// For those who list a line.
+    slots: RequestSlots,
     clock: Clock,
     patience: Duration,
     task: AbortHandle,
@@ -204,7 +211,8 @@ impl SessionLink {
         let first = keeper.settle(met);
         let task = terms.home.spawn(keeper.keep(first)).abort_handle();
         let (clock, patience) = (terms.clock.clone(), terms.settings.timeout);
-        Ok(Self { session, asked, timeout, place, clock, patience, task })
+        let slots = RequestSlots::new(LISTS);
+        Ok(Self { session, asked, timeout, place, slots, clock, patience, task })
     }
 
     pub(super) const fn session(&self) -> &Arc<Session> {
@@ -253,6 +261,20 @@ impl SessionLink {
             }
             place.changed().await.map_err(|_| fault::over())?;
         }
+    }
+
+    /// A slot to list a line, until all of it is read: thousands of lists at once are
+    /// more than a server has room for, and none of them would be answered in time.
+    pub(super) async fn slot_to_list(&self) -> Result<OwnedSemaphorePermit> {
+        let by = self.clock.now().after(self.patience);
+        let slot = self.slots.take(&self.clock, by, self.patience).await;
+        slot.map(|(slot, _)| slot).ok_or_else(fault::silent)
+    }
+
+    /// Gives the slot to the next; who stands in line is told that the server answers.
+    pub(super) fn listed(&self, slot: OwnedSemaphorePermit) {
+        self.slots.answered(&self.clock);
+        drop(slot);
     }
 
     /// Ends the session, with everything that lives on it.
