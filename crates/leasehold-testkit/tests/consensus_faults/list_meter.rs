@@ -24,6 +24,8 @@ struct SeenFrames {
     /// The lists that were asked for and are not answered: connection and number.
     under_way: HashSet<(u16, i32)>,
     most: usize,
+    /// The watches that were asked for and are not answered.
+    asked: HashSet<(u16, i32)>,
     watches: usize,
     open: Vec<Arc<TcpStream>>,
 }
@@ -54,7 +56,7 @@ impl ListMeter {
         locked(&self.seen).most
     }
 
-    /// How often a node was watched.
+    /// How often somebody was answered that a node is watched.
     pub(crate) fn watches(&self) -> usize {
         locked(&self.seen).watches
     }
@@ -62,6 +64,7 @@ impl ListMeter {
     pub(crate) fn cut(&self) {
         let mut seen = locked(&self.seen);
         seen.under_way.clear();
+        seen.asked.clear();
         for side in seen.open.drain(..) {
             let _ = side.shutdown(Shutdown::Both);
         }
@@ -76,11 +79,14 @@ impl SeenFrames {
             self.under_way.insert((connection, number(frame)));
             self.most = self.most.max(self.under_way.len());
         }
-        self.watches += usize::from(is(GET_DATA) && frame.last() == Some(&1));
+        if is(GET_DATA) && frame.last() == Some(&1) {
+            self.asked.insert((connection, number(frame)));
+        }
     }
 
     fn answered(&mut self, connection: u16, frame: &[u8]) {
         self.under_way.remove(&(connection, number(frame)));
+        self.watches += usize::from(self.asked.remove(&(connection, number(frame))));
     }
 }
 

@@ -1147,7 +1147,7 @@ async fn a_lease_that_was_asked_for_before_all_were_lost_is_proven_before_it_is_
     let server = EtcdTestServer::start();
     let etcd = server.client("").await;
     let first = etcd.session(TTL, NONE).await.unwrap();
-    let turns = etcd.link.all_turns();
+    let turns = etcd.link.all_slots();
     let mut second = etcd.session(2 * TTL, NONE);
     let asked = std::future::poll_fn(|context| Poll::Ready(second.as_mut().poll(context))).await;
     assert!(asked.is_pending(), "it stands in line");
