@@ -116,7 +116,7 @@ async fn a_walk_misses_nobody_while_others_come_and_go(store: Store) -> Outcome 
         if let Some(passing) = passing.replace(next) {
             Guard::release(passing).await?;
         }
-        page = Page::after(locks.name(last)?);
+        page = Page::after(locks.name(&last)?);
     }
     ensure!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
     seen.retain(|name| all.contains(name));
