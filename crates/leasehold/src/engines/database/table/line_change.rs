@@ -4,6 +4,7 @@ use super::columns::{int, key};
 use crate::engine::state::{SeatChanges, SeatRow};
 use crate::engines::database::drivers::Value;
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutant::{self, Mutant};
 
 /// Which seats go and which come.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,11 +23,14 @@ impl LineChange {
     /// there is left, dead ones included, and their places may be given again.
     pub(super) fn new(was: Option<i64>, is: Option<i64>, changes: SeatChanges) -> Self {
         let (from, to) = match (was, is) {
+            (Some(_), _) if mutant::lives(Mutant::KeepsRows) => (0, 0),
             (Some(was), is) => (was, is.unwrap_or(i64::MAX)),
             (None, _) => (0, 0),
         };
-        let SeatChanges { mut gone, new } = changes;
+        let SeatChanges { mut gone, mut new } = changes;
         gone.retain(|place| !(from..to).contains(&int(*place)));
+        gone.retain(|_| !mutant::lives(Mutant::KeepsRows));
+        new.retain(|_| !mutant::lives(Mutant::SavesNoRows));
         Self { from, to, gone, new }
     }
 
