@@ -1,5 +1,5 @@
-//! Mutants from life: faults that the library once had are put back, one at a
-//! time, and the simulator has to find each.
+//! Mutants: faults that the library once had are put back, one at a time, and two that
+//! the script of renewals never had are put in; the simulator has to find each.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ pub struct Found {
 /// Every mutant that the simulator can meet.
 #[must_use]
 pub fn all() -> Vec<Revived> {
-    let code = Mutant::ALL.iter().copied().filter(|mutant| elsewhere(*mutant).is_none());
+    let code = Mutant::FROM_LIFE.iter().copied().filter(|mutant| elsewhere(*mutant).is_none());
     code.map(Revived::Code).chain(SCRIPTS.iter().copied()).collect()
 }
 
@@ -102,11 +102,14 @@ pub fn elsewhere(mutant: Mutant) -> Option<&'static str> {
         Mutant::DeafChannels | Mutant::SlowestServer => Some("the fault tests of a Redis cluster"),
         Mutant::KeysBeside => Some("the tests of borrowed layouts"),
         Mutant::ChannelPerNamespace => Some("the tests that count subscriptions"),
+        Mutant::OldNewsEndLater => Some("the tests of a hold"),
+        Mutant::ToldBeforeSaved => Some("the tests of damaged rows"),
+        Mutant::SweepsTheLiving => Some("the tests of the lease table"),
         _ => None,
     }
 }
 
-/// Lines of scripts, as they were.
+/// Lines of scripts, as they were; those of renewals as they might have been.
 const SCRIPTS: &[Revived] = &[
     Revived::Script(
         "an extension makes a mutex shorter (C3)",

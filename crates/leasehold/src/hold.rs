@@ -289,7 +289,8 @@ impl Hold {
     /// out first. What was asked for since then is another lease.
     pub(crate) fn lose(&self, loss: Loss, told: Moment) -> bool {
         let mut facts = self.facts.lock();
-        let lost = facts.is_held() && facts.asked <= told;
+        let concerned = facts.asked <= told || mutant::lives(Mutant::OldNewsEndLater);
+        let lost = facts.is_held() && concerned;
         if lost {
             facts.phase = HoldPhase::Lost(loss);
             self.facts.tell(&facts);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock::TestClock;
+use crate::mutant::{Mutant, each_is_found};
 use crate::name::Namespace;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -108,6 +109,12 @@ fn a_loss_ends_what_was_asked_for_before_it_was_told_and_nothing_later() {
     assert!(hold.handed_over(8, Predecessor::Released));
     assert!(!hold.lose(Loss::Gone, before), "it was of an earlier place");
     assert!(hold.lose(Loss::Gone, told), "of this one");
+}
+
+#[test]
+fn a_loss_that_ends_what_was_asked_for_later_is_found() {
+    let late = a_loss_ends_what_was_asked_for_before_it_was_told_and_nothing_later;
+    each_is_found(&[Mutant::OldNewsEndLater], late);
 }
 
 #[test]

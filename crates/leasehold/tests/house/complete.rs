@@ -74,3 +74,21 @@ fn the_command_uses_the_public_api_alone() {
         assert!(used.is_none(), "{} uses {used:?}, which no user does", file.display());
     }
 }
+
+/// A fault that no test looks for shows nothing.
+#[test]
+fn every_mutant_of_a_rule_is_looked_for() {
+    let src = root().join("crates/leasehold/src");
+    let text = fs::read_to_string(src.join("mutant.rs")).expect("text");
+    let rules = text.split("of rules: {\n").nth(1).and_then(|rest| rest.split('}').next());
+    let lines = rules.expect("a list").lines().map(str::trim);
+    let mutants: Vec<_> = lines.filter_map(|line| line.strip_suffix(',')).collect();
+    assert!(mutants.len() > 10, "the mutants were not understood: {mutants:?}");
+    let code: String =
+        sources(&src).iter().map(|file| fs::read_to_string(file).expect("text")).collect();
+    for mutant in mutants {
+        let (said, asked) = (format!("Mutant::{mutant}"), format!("lives(Mutant::{mutant})"));
+        let asked = code.matches(&asked).count();
+        assert!(asked > 0 && code.matches(&said).count() > asked, "nothing looks for {mutant}");
+    }
+}

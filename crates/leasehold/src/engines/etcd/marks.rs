@@ -15,6 +15,7 @@ use super::proto::{KeyValue, RequestOp};
 use super::settings::KeyNames;
 use super::txn;
 use crate::engines::consensus::{Departure, EntryAhead};
+use crate::mutant::{self, Mutant};
 
 /// The keys of the marks of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,7 @@ impl LineMarks {
     pub(super) fn last_or(&self, list: Vec<RequestOp>, then: Vec<RequestOp>) -> RequestOp {
         let look = vec![txn::read(txn::one(&self.tail))];
         let list = list.into_iter().chain(then.clone()).collect();
+        let then = then.into_iter().filter(|_| !mutant::lives(Mutant::TailStays));
         let look = look.into_iter().chain(then).collect();
         txn::either(vec![txn::absent(&self.tail)], list, look)
     }
@@ -102,12 +104,18 @@ impl Leaver {
     /// What becomes of the marks when it leaves like that.
     pub(super) fn leaving(&self, departure: &Departure) -> Vec<RequestOp> {
         let early = matches!(departure, Departure::Early(_));
+        if early && mutant::lives(Mutant::EarlyLeaversWriteTheFront) {
+            return vec![self.passed()];
+        }
         let front = early.then(|| self.taken_away());
         std::iter::once(self.place(departure)).chain(front).collect()
     }
 
     fn place(&self, departure: &Departure) -> RequestOp {
         match departure {
+            Departure::Front { .. } if mutant::lives(Mutant::NobodyWritesTheFront) => {
+                self.if_last(self.empty(), Vec::new())
+            }
             Departure::Front { waited } => {
                 // That there is no tail does not say that nobody waits: but who has not
                 // waited, and whom nobody has come behind, has been alone.
@@ -117,7 +125,10 @@ impl Leaver {
             }
             // Of another kind: the tail does not lead to it.
             Departure::Early(Some(ahead)) if lone_lease(&ahead.key).is_some() => {
-                self.if_last(vec![self.give_back(ahead)], Vec::new())
+                let back = vec![self.give_back(ahead)];
+                let all = mutant::lives(Mutant::TailGivenBackByAll);
+                let not_last = if all { back.clone() } else { Vec::new() };
+                self.if_last(back, not_last)
             }
             Departure::Early(_) => self.if_last(vec![txn::delete(&self.marks.tail)], Vec::new()),
         }

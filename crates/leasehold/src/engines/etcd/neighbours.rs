@@ -15,6 +15,7 @@ use super::txn::{self, read};
 use crate::clock::Moment;
 use crate::engines::consensus::{EntryAhead, QueueEntry};
 use crate::error::Result;
+use crate::mutant::{self, Mutant};
 
 /// Over how many entries that went early the way back is followed; the servers find
 /// whoever is before us sooner then, by a look at all who are there.
@@ -27,6 +28,14 @@ struct Neighbours {
     ahead: Option<KeyValue>,
     tail: Option<KeyValue>,
     front: LineFront,
+}
+
+impl Neighbours {
+    /// Whether the front says that whoever was before has gone, and all others.
+    fn has_passed(&self, before: &EntryAhead) -> bool {
+        let unknown = self.front == LineFront::default();
+        self.front.begins > before.order || (unknown && mutant::lives(Mutant::NoFrontIsMyTurn))
+    }
 }
 
 impl Etcd {
@@ -43,12 +52,17 @@ impl Etcd {
             None => self.came_behind(marks, mine.order, by).await,
         };
         for hop in 0..HOPS {
-            let Some(before) = ahead else { break };
+            let Some(before) = ahead else {
+                if mutant::lives(Mutant::NoHistoryIsMyTurn) {
+                    return Ok(View::of([mine.clone()]));
+                }
+                break;
+            };
             let found = self.neighbours(marks, Some(mine), &before, by).await?;
             match found.ahead {
                 _ if !found.mine => return Ok(View::default()),
                 Some(_) => return self.behind(marks, Some(mine), &before, found, by).await,
-                None if found.front.begins > before.order => return Ok(View::of([mine.clone()])),
+                None if found.has_passed(&before) => return Ok(View::of([mine.clone()])),
                 // Who wrote it has left with its lease: so have others, who knows how many.
                 None if hop > 0 && found.front == LineFront::default() => break,
                 None => ahead = self.came_behind(marks, before.order, by).await,

@@ -20,6 +20,7 @@ use crate::engines::consensus::{
     WatchedQueue,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutant::{self, Mutant};
 
 /// A lease that is over sooner is not worth a note.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -142,6 +143,9 @@ impl Etcd {
         if let Some(mine) = mine.first_mut() {
             let seen = line.iter().find(|entry| entry.key == mine.key);
             mine.behind = seen.and_then(|seen| seen.behind.clone());
+        }
+        if let Some(mine) = mine.first().filter(|_| mutant::lives(Mutant::ArrivalsWriteTheFront)) {
+            self.announce(mine).await?;
         }
         if listed && marks.is_some() && mine.first().is_some_and(|mine| mine.behind.is_some()) {
             self.note_first(line.first());
@@ -369,7 +373,8 @@ impl QueueKeys {
         success.extend(looks.iter().cloned());
         let Some(marks) = marks else {
             // Whoever goes by the marks has to hear of another kind: it lists the line.
-            success.extend(self.marks.as_ref().map(|marks| txn::delete(&marks.tail)));
+            let marks = self.marks.as_ref().filter(|_| !mutant::lives(Mutant::TailLeadsPastOthers));
+            success.extend(marks.map(|marks| txn::delete(&marks.tail)));
             success.push(list.clone());
             looks.push(list);
             return TxnRequest { compare, success, failure: looks };

@@ -19,6 +19,7 @@ use crate::engines::consensus::{
     QueueId, QueuePart, Session, TxnStep, ValueLife, ValueNews,
 };
 use crate::error::{Effect, ErrorKind, Result};
+use crate::mutant::{Mutant, each_is_found};
 use crate::name::{Name, Namespace};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -752,6 +753,25 @@ async fn marks_tell_what_a_list_would() {
     assert!(left.split_whitespace().all(|key| key.ends_with("/sign")), "{left}");
 }
 
+#[test]
+fn marks_that_tell_something_else_are_found() {
+    each_is_found(
+        &[
+            Mutant::ArrivalsWriteTheFront,
+            Mutant::EarlyLeaversWriteTheFront,
+            Mutant::NoFrontIsMyTurn,
+            Mutant::NoHistoryIsMyTurn,
+            Mutant::TailStays,
+            Mutant::TailGivenBackByAll,
+        ],
+        marks_tell_what_a_list_would,
+    );
+    let kinds = whoever_goes_by_the_tail_hears_of_another_kind;
+    each_is_found(&[Mutant::TailLeadsPastOthers], kinds);
+    let handed_over = a_line_without_a_tail_is_handed_over_by_its_front;
+    each_is_found(&[Mutant::NobodyWritesTheFront], handed_over);
+}
+
 /// A front that was made after all who wait is the youngest key below the line's
 /// prefix, and stands before nobody.
 #[tokio::test]
@@ -841,9 +861,11 @@ async fn a_line_without_a_tail_is_handed_over_by_its_front() {
     }
     server.ctl(&["del", "leasehold/default/locks/drained/locks/~/tail"]);
     while alive.len() > 1 {
-        leave(&etcd, alive.remove(0), Departure::Front { waited: true }).await;
+        let first = alive.remove(0);
+        let passed = (first.order + 1).to_string();
+        leave(&etcd, first, Departure::Front { waited: true }).await;
         let front = server.ctl(&["get", "leasehold/default/locks/drained/locks/~/front"]);
-        assert!(!front.trim().is_empty(), "the next one has to look for it");
+        assert!(front.contains(&passed), "the next one has to look for it");
         assert_eq!(told(&etcd, &line, &mut alive[0]).await, None);
     }
     // Who comes next clears it away.

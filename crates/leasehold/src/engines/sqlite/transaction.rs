@@ -15,12 +15,13 @@ use crate::clock::{Moment, wall_micros};
 use crate::engine::Scope;
 use crate::engine::state::{Answer, FollowUp, SessionId, State, Verb, step};
 use crate::error::{Error, ErrorKind};
+use crate::mutant::{self, Mutant};
 use crate::name::{Name, Namespace};
 
 /// The most names that one transaction cleans up in passing.
 pub(super) const BROOM: u64 = 64;
 /// How many are loaded at a time when those before them did not fill the room.
-const MORE: usize = 128;
+const MORE: usize = if cfg!(test) { 3 } else { 128 };
 
 /// One transaction: what it has read, and what it has done.
 #[derive(Debug)]
@@ -118,7 +119,9 @@ impl<'a> StoreTransaction<'a> {
     /// be not loaded yet.
     pub(super) fn step(&mut self, loaded: &mut LoadedName, verb: Verb) -> Trial<Answer> {
         // Whoever leaves the queue is not served on its way out.
-        if loaded.state.has_waiters() && !matches!(verb, Verb::Release { .. }) {
+        let leaves = matches!(verb, Verb::Release { .. });
+        let serves = !leaves || mutant::lives(Mutant::ServesOnTheWayOut);
+        if loaded.state.has_waiters() && serves {
             self.step_once(loaded, Verb::Tick)?;
             self.serve_the_rest(loaded)?;
         }
@@ -129,6 +132,9 @@ impl<'a> StoreTransaction<'a> {
 
     fn serve_the_rest(&mut self, loaded: &mut LoadedName) -> Trial<()> {
         while let Some(from) = loaded.state.lacks_from() {
+            if mutant::lives(Mutant::StopsAtTheWindow) {
+                break;
+            }
             self.load_front(loaded, from, MORE)?;
             self.follow(loaded)?;
             self.step_once(loaded, Verb::Tick)?;
@@ -140,7 +146,11 @@ impl<'a> StoreTransaction<'a> {
         let now = self.now;
         let fence = self.fence(loaded.name.namespace())?;
         let step = step(&mut loaded.state, verb, now, &mut fence.last);
-        loaded.follow_ups.extend(step.follow_ups);
+        if mutant::lives(Mutant::ToldBeforeSaved) {
+            step.follow_ups.into_iter().try_for_each(|follow_up| self.follow_up(follow_up))?;
+        } else {
+            loaded.follow_ups.extend(step.follow_ups);
+        }
         Ok(step.answer)
     }
 

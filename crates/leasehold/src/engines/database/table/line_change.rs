@@ -4,6 +4,7 @@ use super::columns::{int, key};
 use crate::engine::state::{SeatChanges, SeatRow};
 use crate::engines::database::drivers::Value;
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutant::{self, Mutant};
 
 /// A line as it was read.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +36,14 @@ impl LineChange {
     /// there is left, dead ones included, and their places may be given again.
     pub(super) fn new(read: LineRead<'_>, first: Option<i64>, changes: SeatChanges) -> Self {
         let (from, to) = match (read.front, first) {
+            (Some(_), _) if mutant::lives(Mutant::KeepsRows) => (0, 0),
             (Some(front), first) => (front, first.unwrap_or(i64::MAX)),
             (None, _) => (0, 0),
         };
-        let SeatChanges { mut gone, new } = changes;
+        let SeatChanges { mut gone, mut new } = changes;
         gone.retain(|place| !(from..to).contains(&int(*place)));
+        gone.retain(|_| !mutant::lives(Mutant::KeepsRows));
+        new.retain(|_| !mutant::lives(Mutant::SavesNoRows));
         let unread = gaps(from, to.min(read.next), read.places);
         Self { from, to, unread, gone, new }
     }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::claim::{LeaseId, Ticket};
 use crate::clock::Moment;
+use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
 /// Those of all names.
@@ -57,7 +58,7 @@ impl OwnLines {
         let new = || OwnLine { waiting: BTreeMap::new(), version, look_at };
         let line = index.lines.entry(ticket.name.clone()).or_insert_with(new);
         line.waiting.insert((place, ticket.id), ticket.clone());
-        if line.version != version {
+        if line.version != version && !mutant::lives(Mutant::JoinsUnseen) {
             line.look_at = Moment::default();
         }
     }
@@ -77,7 +78,12 @@ impl OwnLines {
     /// Our first of a name.
     pub(super) fn first(&self, name: &Name) -> Option<Ticket> {
         let index = self.index();
-        let (_, ticket) = index.lines.get(name)?.waiting.first_key_value()?;
+        let line = &index.lines.get(name)?.waiting;
+        let (_, ticket) = if mutant::lives(Mutant::LooksForTheLast) {
+            line.last_key_value()?
+        } else {
+            line.first_key_value()?
+        };
         Some(ticket.clone())
     }
 
@@ -118,6 +124,7 @@ impl OwnLines {
 mod tests {
     use super::*;
     use crate::claim::Mode;
+    use crate::mutant::each_is_found;
     use crate::name::Namespace;
 
     fn ticket() -> Ticket {
@@ -157,5 +164,13 @@ mod tests {
         assert!(!lines.is_due(&one.name, Some(2), Moment::default()));
         lines.join(&two, 1, Some(1), Moment::NEVER);
         assert!(lines.is_due(&one.name, Some(2), Moment::default()));
+    }
+
+    #[test]
+    fn looks_that_leave_somebody_out_are_found() {
+        let the_first = the_first_is_whoever_has_the_lowest_place_now;
+        each_is_found(&[Mutant::LooksForTheLast], the_first);
+        let late = whoever_joins_with_what_was_read_before_the_last_look_is_looked_for;
+        each_is_found(&[Mutant::JoinsUnseen], late);
     }
 }

@@ -12,6 +12,7 @@ use crate::engine::state::{Answer, FollowUp, SeatChanges, SessionId, State, Verb
 use crate::engines::database::dialect::table::WINDOW;
 use crate::engines::database::drivers::{Reply, ReplyRow, SqlStep, Value};
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
 /// An opened engine, as others know it.
@@ -86,9 +87,10 @@ impl NameRow {
         }
         let parse = |text: &str| serde_json::from_str::<Vec<SeatRead>>(text);
         let seats = text.map_or_else(|| Ok(Vec::new()), parse);
-        let seats = seats.map_err(|cause| damaged(&self.name).caused_by(cause))?;
+        let mut seats = seats.map_err(|cause| damaged(&self.name).caused_by(cause))?;
+        seats.retain(|seat| seat.0 == 1 || !mutant::lives(Mutant::ForgetsWhoAsks));
         let front: Vec<u64> = seats.iter().filter(|seat| seat.0 == 1).map(|seat| seat.1).collect();
-        let more = front.len() >= WINDOW;
+        let more = front.len() >= WINDOW && !mutant::lives(Mutant::EndsAtTheWindow);
         let below = front.into_iter().max().filter(|_| more).map(|place| place + 1);
         self.take_seats(&seats, below)
     }

@@ -2,6 +2,7 @@
 
 use super::names::TableNames;
 use super::text::SqlText;
+use crate::mutant::{self, Mutant};
 
 /// All of them; made once.
 #[derive(Debug)]
@@ -50,14 +51,15 @@ impl LeaseSql {
         let text = |template: &str| SqlText::new(names, template);
         let family = names.family;
         let enter = family.telling(&family.insert_new(ENTER));
+        let swap = swap();
         let lose = family.upsert(LOSE, "client, lease", &["why"]);
         Self {
             load: text(&family.load()),
             take: text(family.take()),
             take_new: text(&unless_found(family.take())),
             free: text(FREE),
-            swap: text(&family.telling(SWAP)),
-            swap_with_line: family.telling_with_line(SWAP).as_deref().map(text),
+            swap: text(&family.telling(&swap)),
+            swap_with_line: family.telling_with_line(&swap).as_deref().map(text),
             enter: text(&enter),
             begin: text(BEGIN),
             extend: text(EXTEND),
@@ -97,6 +99,14 @@ UPDATE {names} SET version = version + 1, state = $4::text, fence = $5::bigint, 
 WHERE namespace = $1 AND name = $2 AND version = $3 AND {now} < $12::bigint \
  AND ($13::bigint = 0 OR EXISTS \
   (SELECT 1 FROM {sessions} s WHERE s.id = $13::bigint AND s.expires > {now}))";
+
+/// The same, as statements have it.
+fn swap() -> String {
+    if mutant::lives(Mutant::VersionGuardsNothing) {
+        return SWAP.replace("version = $3", "(version = $3 OR $3 > 0)");
+    }
+    SWAP.to_owned()
+}
 
 const ENTER: &str = "\
 INSERT INTO {names} (namespace, name, version, state, fence, lease, watch, sessions, forget_at, \

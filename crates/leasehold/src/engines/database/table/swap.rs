@@ -25,13 +25,14 @@ use crate::engine::state::{FollowUp, SessionId, Verb};
 use crate::engine::{Event, Loss};
 use crate::engines::database::drivers::{Reply, SqlStep, Value};
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutant::{self, Mutant};
 use crate::name::Name;
 
 /// How long a verb goes on when others are always faster.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How many more of a line are read when all of those who were read have got their
 /// turn, and at the most.
-const MORE: usize = 64;
+const MORE: usize = if cfg!(test) { 3 } else { 64 };
 const MORE_MAX: usize = 512;
 /// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_millis(64);
@@ -76,6 +77,9 @@ impl TableClient {
     async fn serve_more(&self, page: &mut NameRow) -> Result<()> {
         let mut many = MORE;
         while let Some(from) = page.state.lacks_from() {
+            if mutant::lives(Mutant::StopsAtTheWindow) {
+                break;
+            }
             self.read_on(page, from, many).await?;
             page.step(Verb::Tick);
             many = (many * 2).min(MORE_MAX);
@@ -115,7 +119,8 @@ impl TableClient {
         let _turn = self.turns.enter(errand.name).await;
         let mut page = self.load(errand).await?;
         let lives = page.may_be_written(errand.session);
-        if !errand.leaves && lives {
+        let serves = !errand.leaves || mutant::lives(Mutant::ServesOnTheWayOut);
+        if serves && lives {
             self.serve(&mut page).await?;
         }
         let done = act(&mut page)?;

@@ -2,6 +2,7 @@
 
 use super::names::TableNames;
 use super::text::SqlText;
+use crate::mutant::{self, Mutant};
 
 /// Every statement of a sweep.
 #[derive(Debug)]
@@ -60,11 +61,7 @@ impl SweepSql {
                  JOIN {seats} q ON q.session = s.id WHERE s.expires <= {then} \
                  GROUP BY q.namespace, q.name, q.session LIMIT $1",
             ),
-            end_seats: text(&names.family.delete_some(
-                "{seats}",
-                "WHERE namespace = $1 AND name = $2 AND session = $3 AND EXISTS \
-                 (SELECT 1 FROM {sessions} s WHERE s.id = $3 AND s.expires <= {then}) LIMIT $4",
-            )),
+            end_seats: text(&names.family.delete_some("{seats}", &ended_seats())),
             retired: text(
                 "SELECT s.id FROM {sessions} s \
                  WHERE s.expires <= {then} AND s.expires + s.delay <= {then} \
@@ -88,4 +85,12 @@ impl SweepSql {
             ),
         }
     }
+}
+
+/// Seats of a session that has ended.
+fn ended_seats() -> String {
+    let ended = "AND EXISTS \
+         (SELECT 1 FROM {sessions} s WHERE s.id = $3 AND s.expires <= {then})";
+    let ended = if mutant::lives(Mutant::SweepsTheLiving) { "" } else { ended };
+    format!("WHERE namespace = $1 AND name = $2 AND session = $3 {ended} LIMIT $4")
 }

@@ -3,6 +3,8 @@
 // Tasks of these tests live on the runtime of the test.
 #![allow(clippy::disallowed_methods)]
 
+mod core;
+
 use std::time::Duration;
 
 use super::super::server::{DatabaseServer, suited};
@@ -15,6 +17,7 @@ use crate::engines::database::drivers::DatabaseSettings;
 use crate::engines::database::drivers::Value;
 use crate::engines::database::pool::Pool;
 use crate::error::ErrorKind;
+use crate::mutant::{Mutant, each_is_found};
 use crate::name::Namespace;
 
 mod line_lives;
@@ -418,17 +421,21 @@ async fn the_database_adds_to_plain_numbers_and_to_nothing_else() {
 
 /// Ends the sessions of a client by the database's clock, or gives them an hour.
 async fn set_end(table: &Table, far: bool) {
+    let affected = table.0.pool.run(&new_end(table, far).into(), Vec::new()).await;
+    assert_eq!(affected.unwrap().affected, 1);
+}
+
+fn new_end(table: &Table, far: bool) -> String {
     let now = suited(
         &table.0.pool,
         "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint",
         "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))",
     );
     let sign = if far { "+" } else { "-" };
-    let sql = format!(
+    format!(
         "UPDATE leasehold_sessions SET expires = {now} {sign} 3600000000 WHERE client = {}",
         table.0.client
-    );
-    assert_eq!(table.0.pool.run(&sql.into(), Vec::new()).await.unwrap().affected, 1);
+    )
 }
 
 async fn renewed(table: &Table, claim: &Claim) -> Renewal {
@@ -451,6 +458,34 @@ async fn a_session_that_was_extended_after_the_look_loses_nothing() {
         set_end(&one, true).await;
         assert!(!two.0.write(&mut page, session).await.unwrap(), "two hold it");
     }
+}
+
+/// Both have seen that it is free.
+#[tokio::test]
+async fn of_two_who_have_read_the_same_name_one_takes_it() {
+    for server in DatabaseServer::each() {
+        let (one, two) = (table(&server.url()).await, table(&server.url()).await);
+        round(&one, "n").await;
+        let mut taken = Vec::new();
+        for table in [&one, &two] {
+            let claim = claim("n", "both");
+            let session = table.0.session_for(&claim).await.unwrap().id;
+            let mut page = table.0.load(Errand::to(&name("n")).with(session)).await.unwrap();
+            page.step(Verb::Acquire { claim: Box::new(claim), session });
+            taken.push((table, page, session));
+        }
+        let mut written = Vec::new();
+        for (table, mut page, session) in taken {
+            written.push(table.0.write(&mut page, session).await.unwrap());
+        }
+        assert_eq!(written, [true, false], "two hold it");
+    }
+}
+
+#[test]
+fn a_version_that_guards_nothing_is_found() {
+    let two = of_two_who_have_read_the_same_name_one_takes_it;
+    each_is_found(&[Mutant::VersionGuardsNothing], two);
 }
 
 /// However it came to it: the session lives, and the name is another's.
@@ -945,6 +980,12 @@ async fn a_sweep_takes_no_place_of_a_session_that_lives() {
         set_end(&table, false).await;
         assert_eq!(table.0.run(end, ended).await.unwrap().affected, 1);
     }
+}
+
+#[test]
+fn a_sweep_that_takes_places_of_the_living_is_found() {
+    let sweeps = a_sweep_takes_no_place_of_a_session_that_lives;
+    each_is_found(&[Mutant::SweepsTheLiving], sweeps);
 }
 
 /// However many portions they come in, one extension serves all who share a session.

@@ -1,9 +1,11 @@
 //! Rows that cannot be read: a verb that stops there tells nobody of what it has not
 //! saved.
 
+use super::super::seats::WINDOW;
 use super::*;
 use crate::claim::Store;
 use crate::error::{Effect, ErrorKind};
+use crate::mutant::{Mutant, each_is_found};
 
 /// Changes rows behind the engine's back.
 struct Edit(String);
@@ -40,7 +42,7 @@ impl Broken {
         let bound = Store::put(name("bound"), "to the lease".into());
         let bound = Store { bound_to: Some(holder.clone()), ..bound };
         RecordStore::store(&engine, bound).await.unwrap().unwrap();
-        for _ in 0..15 {
+        for _ in 1..WINDOW {
             engine.acquire(Claim { ttl: secs(5), ..waiting(&ticket("job")) }).await.unwrap();
         }
         queue(&engine, &first).await;
@@ -48,13 +50,15 @@ impl Broken {
         for _ in 0..2 {
             queue(&engine, &ticket("job")).await;
         }
-        edit(&engine, "UPDATE seats SET seat = '#' || seat WHERE place = 16").await;
+        let damage = format!("UPDATE seats SET seat = '#' || seat WHERE place = {WINDOW}");
+        edit(&engine, &damage).await;
         rig.clock.advance(secs(5));
         Self { rig, engine, holder, first }
     }
 
     async fn repair(&self) {
-        edit(&self.engine, "UPDATE seats SET seat = substr(seat, 2) WHERE place = 16").await;
+        let repair = format!("UPDATE seats SET seat = substr(seat, 2) WHERE place = {WINDOW}");
+        edit(&self.engine, &repair).await;
     }
 
     /// What the first who lives has heard.
@@ -73,6 +77,15 @@ async fn nobody_hears_of_a_hand_over_that_was_not_saved() {
     broken.repair().await;
     assert!(matches!(broken.engine.acquire(claim(&ticket("job"))).await, Ok(Verdict::Busy(_))));
     assert!(matches!(broken.heard().await, Wake::Granted { .. }));
+}
+
+#[test]
+fn a_hand_over_that_is_told_before_it_is_saved_is_found() {
+    each_is_found(&[Mutant::ToldBeforeSaved], nobody_hears_of_a_hand_over_that_was_not_saved);
+    each_is_found(
+        &[Mutant::ToldBeforeSaved],
+        a_release_that_stops_half_way_leaves_what_is_bound_to_the_lease,
+    );
 }
 
 #[tokio::test]
