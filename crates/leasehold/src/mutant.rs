@@ -117,6 +117,10 @@ pub(crate) const fn lives(_: Mutant) -> bool {
 }
 
 #[cfg(test)]
+#[allow(
+    unused_imports,
+    reason = "the interleavings have this file too, and look for no fault"
+)]
 pub(crate) use revived::each_is_found;
 #[cfg(any(leasehold_sim, test))]
 pub(crate) use revived::lives;
