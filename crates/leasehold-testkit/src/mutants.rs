@@ -329,9 +329,15 @@ impl Twist for TryQueues {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct SilentEviction {
     nobody: Bus,
+}
+
+impl Default for SilentEviction {
+    fn default() -> Self {
+        Self { nobody: Bus::new(Clock::System) }
+    }
 }
 
 impl Twist for SilentEviction {

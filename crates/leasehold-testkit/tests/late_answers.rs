@@ -28,7 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Locks over a twisted engine on a clock that stands still, and those below.
 fn twisted(twist: impl Twist) -> (Locks, Locks, TestClock) {
-    let clock = TestClock::new();
+    twisted_on(TestClock::new(), twist)
+}
+
+fn twisted_on(clock: TestClock, twist: impl Twist) -> (Locks, Locks, TestClock) {
     let below = Locks::memory_on(clock.clone());
     let above = Locks::on(Twisted::around(below.engine(), twist), clock.clone()).unwrap();
     (above, below, clock)
@@ -427,9 +430,10 @@ impl Twist for CutShort {
 #[tokio::test]
 async fn a_grant_is_believed_for_no_longer_than_was_told_before_it_came() {
     for waits in [false, true] {
-        let (bus, seen, canary) = (Arc::default(), Arc::default(), Arc::default());
-        let cut = CutShort { bus, seen, canary };
-        let (locks, _below, _clock) = twisted(cut.clone());
+        let clock = TestClock::new();
+        let bus = Arc::new(Bus::new(clock.clone().into()));
+        let cut = CutShort { bus, seen: Arc::default(), canary: Arc::default() };
+        let (locks, _below, _clock) = twisted_on(clock, cut.clone());
         let canary = locks.mutex("canary").ttl(30 * SECOND).lock().await.unwrap();
         *cut.canary.lock().unwrap() = Some(canary);
         let mutex = locks.mutex("n").ttl(30 * SECOND);

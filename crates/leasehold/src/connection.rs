@@ -1,5 +1,6 @@
 //! The connection to an engine, as its users see it come and go.
 
+use crate::clock::Clock;
 use crate::engine::{Bus, Event, Events};
 
 /// How the connection to an engine stands; the words are Curator's.
@@ -59,7 +60,7 @@ impl ConnectionEvents {
 
     /// Nothing more to come.
     pub(crate) fn ended() -> Self {
-        Self { present: None, last: None, events: Bus::default().subscribe() }
+        Self { present: None, last: None, events: Bus::new(Clock::System).subscribe() }
     }
 
     /// The present state at the first call, then each change; `None` once the
@@ -91,7 +92,7 @@ mod tests {
 
     #[tokio::test]
     async fn tells_the_present_state_first_and_keeps_leases_to_itself() {
-        let bus = Bus::default();
+        let bus = Bus::new(Clock::System);
         let mut events = ConnectionEvents::new(bus.subscribe(), ConnectionState::Suspended);
         let secret = LeaseId::random();
         for event in [

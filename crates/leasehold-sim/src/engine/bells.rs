@@ -18,7 +18,7 @@ pub enum Push {
 }
 
 /// One client's ears.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Bells {
     rings: Mutex<BTreeMap<LeaseId, Bell>>,
     events: engine::Bus,
@@ -33,6 +33,10 @@ struct Bell {
 }
 
 impl Bells {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { rings: Mutex::default(), events: engine::Bus::new(clock) }
+    }
+
     pub(super) fn events(&self) -> Events {
         self.events.subscribe()
     }

@@ -73,9 +73,9 @@ impl Events {
 /// An engine's end: publishes to everyone who listens.
 ///
 /// Unbounded, because dropping the news of a lost lease is not an option;
-/// events are rare and listeners live on home.
-/// The default is on the host's clock.
-#[derive(Debug, Default)]
+/// events are rare and listeners live on home. There is no default: what is told on
+/// another clock than the engine's comes too early or too late for what it is about.
+#[derive(Debug)]
 pub struct Bus {
     clock: Clock,
     listeners: Mutex<Vec<mpsc::UnboundedSender<(Moment, Event)>>>,

@@ -282,7 +282,7 @@ async fn what_the_last_handle_could_not_give_back_is_said() {
     stage.probe.keep_back();
     drop(guards);
     drop(std::mem::replace(&mut stage.locks, Locks::memory()));
-    let left = "WARN left to expire engine=left leases=500 within=29.0";
+    let left = "WARN left to expire engine=left leases=500 within=30.0";
     assert_eq!(stage.events.lines("left to expire"), [left]);
     assert_eq!(stage.book.count("leasehold_left_to_expire_total"), 500);
     let labels = stage.book.labels("leasehold_left_to_expire_total");

@@ -72,6 +72,15 @@ pub(in crate::engines) struct QueueEntry {
     pub(in crate::engines) behind: Option<EntryAhead>,
 }
 
+impl QueueEntry {
+    /// Whether both are one entry, as far as is known: a key may be made anew, and is
+    /// another entry then, at another place.
+    pub(in crate::engines) fn is_same(&self, other: &Self) -> bool {
+        let known = self.fence.zip(other.fence);
+        self.key == other.key && known.is_none_or(|(one, two)| one == two)
+    }
+}
+
 /// The entry before another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engines) struct EntryAhead {
@@ -295,8 +304,9 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
 
     /// Removes what unanswered requests of this id have left in a line, and sees
     /// to it that none can leave anything later. Whether anything was there.
-    /// The mode is that of its entries in this line. `session` is the one that all of them were sent in, where that is known: a
-    /// store whose keys say the session finds them without a look at the line.
+    /// The mode is that of its entries in this line. `session` is the one that all of
+    /// them were sent in, where that is known: a store whose keys say the session
+    /// finds them without a look at the line.
     fn withdraw(
         &self,
         line: QueueId,

@@ -132,7 +132,7 @@ impl OwnLease {
 
     /// How an entry of it leaves its line.
     pub(super) fn departure(&self, entry: &QueueEntry) -> Departure {
-        let at_the_door = self.door.as_ref().is_some_and(|door| door.key == entry.key);
+        let at_the_door = self.door.as_ref().is_some_and(|door| door.is_same(entry));
         // Whoever waits for permits to be given back is the first at the door.
         let is_first = at_the_door && self.stage == LeaseStage::Queued { ahead: None };
         match self.fence().is_some() || is_first {
@@ -144,7 +144,7 @@ impl OwnLease {
     /// Takes over whom its entries stand behind by now, as this line shows it.
     pub(super) fn moved_up(&mut self, line: &[QueueEntry]) {
         for entry in self.entries.iter_mut().chain(&mut self.door) {
-            if let Some(seen) = line.iter().find(|seen| seen.key == entry.key) {
+            if let Some(seen) = line.iter().find(|seen| seen.is_same(entry)) {
                 entry.behind.clone_from(&seen.behind);
             }
         }

@@ -188,5 +188,5 @@ impl<E: Ensemble> ConsensusClient<E> {
 
 /// Whether all of these are in line.
 pub(super) fn are_in(entries: &[QueueEntry], line: &[QueueEntry]) -> bool {
-    entries.iter().all(|mine| line.iter().any(|entry| entry.key == mine.key))
+    entries.iter().all(|mine| line.iter().any(|entry| entry.is_same(mine)))
 }

@@ -25,7 +25,7 @@ pub(super) enum QueueStanding {
 /// How `mine` stands in a queue.
 pub(super) fn standing(queue: &[QueueEntry], mine: &QueueEntry) -> QueueStanding {
     // Its place is told by the line it is seen in.
-    let Some(mine) = queue.iter().find(|entry| entry.key == mine.key) else {
+    let Some(mine) = queue.iter().find(|entry| entry.is_same(mine)) else {
         return QueueStanding::Absent;
     };
     let ahead: Vec<&QueueEntry> = queue.iter().filter(|entry| entry.order < mine.order).collect();
@@ -102,6 +102,16 @@ mod tests {
         assert_eq!(standing(&queue, &queue[3]), behind(2));
         assert_eq!(standing(&queue[1..], &queue[1]), QueueStanding::Holds);
         assert_eq!(standing(&queue[..1], &queue[1]), QueueStanding::Absent);
+    }
+
+    /// Marks may tell of the first as it once was.
+    #[test]
+    fn an_entry_that_was_made_anew_does_not_stand_where_the_first_one_stood() {
+        let mut queue = line(&[Mode::Exclusive; 3]);
+        queue[2].key = Arc::clone(&queue[0].key);
+        (queue[0].fence, queue[2].fence) = (Some(4), Some(7));
+        assert_eq!(standing(&queue, &queue[2]), QueueStanding::Behind(behind(&queue[1])));
+        assert_eq!(standing(&queue[..2], &queue[2]), QueueStanding::Absent);
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl Etcd {
             }
         };
         if let Some(mine) = mine.first_mut() {
-            let seen = line.iter().find(|entry| entry.key == mine.key);
+            let seen = line.iter().find(|entry| entry.is_same(mine));
             mine.behind = seen.and_then(|seen| seen.behind.clone());
         }
         if let Some(mine) = mine.first().filter(|_| mutant::lives(Mutant::ArrivalsWriteTheFront)) {
@@ -512,7 +512,7 @@ impl View {
         let before = self.line.iter().filter(|entry| entry.order < mine.order);
         let last = before.max_by_key(|entry| entry.order);
         let behind = last.map(|last| EntryAhead { key: Arc::clone(&last.key), order: last.order });
-        let own = self.line.iter_mut().find(|entry| entry.key == mine.key);
+        let own = self.line.iter_mut().find(|entry| entry.is_same(mine));
         if let Some(own) = own {
             own.behind = behind;
         }

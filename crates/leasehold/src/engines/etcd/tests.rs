@@ -1197,7 +1197,8 @@ async fn who_waits_does_not_wait_for_one_that_has_joined_again_behind_it() {
     let line = first.list(queue("n"), None).await.unwrap();
     server.ctl(&["del", &line[1].key]);
     while !matches!(soon(events.next()).await, Some(Event::TicketLost(..))) {}
-    assert!(matches!(leaves.acquire(removed).await, Ok(Verdict::Busy(_))));
+    let again = leaves.acquire(removed).await;
+    assert!(matches!(again, Ok(Verdict::Busy(_))), "{again:?}");
     let now = first.list(queue("n"), None).await.unwrap();
     assert_eq!((&now[1].key, &now[2].key), (&line[2].key, &line[1].key), "it has the same key");
     let turn = waits.wait(waiting.ticket, Moment::NEVER);

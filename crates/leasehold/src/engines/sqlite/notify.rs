@@ -82,7 +82,7 @@ impl Tickets {
 }
 
 /// Where messages to this client arrive.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Inbox {
     pub(super) tickets: Arc<Tickets>,
     pub(super) bus: Arc<Bus>,
@@ -91,7 +91,8 @@ pub(super) struct Inbox {
 
 impl Inbox {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { bus: Arc::new(Bus::new(clock)), ..Self::default() }
+        let (tickets, watchers) = (Arc::default(), Arc::default());
+        Self { tickets, bus: Arc::new(Bus::new(clock)), watchers }
     }
 
     pub(super) fn take(&self, message: Message) {

@@ -27,12 +27,13 @@ pub(super) struct Probe {
 
 impl Probe {
     pub(super) fn new(scheme: &'static str, clock: TestClock) -> Self {
+        let bus = Bus::new(clock.clone().into());
         let memory = Memory::new(clock.into());
         let profile = Profile { scheme, ..memory.profile().clone() };
         Self {
             memory,
             profile,
-            bus: Bus::default(),
+            bus,
             fails: false.into(),
             keeps_back: false.into(),
             seen: Mutex::default(),

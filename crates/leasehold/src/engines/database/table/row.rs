@@ -246,7 +246,7 @@ impl NameRow {
     }
 
     /// The place of the first one who was there before and still is. Whoever is new
-    /// does not count: behind his place stands nobody, but on MySQL a deletion of all
+    /// does not count: behind its place stands nobody, but on MySQL a deletion of all
     /// before it would wait for the line of the next name.
     fn first_to_stay(&self, changes: &SeatChanges) -> Option<u64> {
         let places = self.places.iter().map(|(_, place)| *place);

@@ -596,7 +596,7 @@ async fn weight(table: &Table, claim: &Claim, leaves: bool) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn a_step_weighs_the_same_with_five_waiters_and_with_five_hundred() {
+async fn a_step_weighs_the_same_with_a_dozen_waiters_and_with_five_hundred() {
     for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         let mut seen = Vec::new();
@@ -618,9 +618,8 @@ async fn a_step_weighs_the_same_with_five_waiters_and_with_five_hundred() {
     }
 }
 
-/// A name for which nobody waits is read without a look at any line.
 #[tokio::test]
-async fn whoever_has_got_his_turn_leaves_no_seat() {
+async fn whoever_has_got_its_turn_leaves_no_seat() {
     for server in DatabaseServer::each() {
         let table = table(&server.url()).await;
         let held = claim("n", "holder");

@@ -68,7 +68,8 @@ pub(super) struct Inbound<A> {
     pub(super) way: NumberedChannel,
 }
 
-/// The pauses before a stream is opened again, or a server is asked again: short beside the shortest ttl.
+/// The pauses before a stream is opened again, or a server is asked again: short beside
+/// the shortest ttl.
 pub(super) const fn backoff() -> Backoff {
     Backoff::new(Duration::from_millis(20), Duration::from_millis(500))
 }
