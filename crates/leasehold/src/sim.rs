@@ -239,7 +239,8 @@ pub(crate) fn gated<T: 'static>(
     ProcessTask { client: current(), task: Some(Box::pin(task)) }
 }
 
-fn current() -> Option<Arc<Process>> {
+/// Whose task is being polled, or work is being done.
+pub fn current() -> Option<Arc<Process>> {
     CURRENT.with_borrow(Clone::clone)
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold::claim::{Busy, LeaseId, Predecessor, Verdict, Wake};
 use leasehold::engine::{self, Event, Events};
+use leasehold::sim::{self, Process};
 use leasehold::{Clock, Moment};
 use tokio::sync::Notify;
 
@@ -22,6 +23,8 @@ pub enum Push {
 pub(super) struct Bells {
     rings: Mutex<BTreeMap<LeaseId, Bell>>,
     events: engine::Bus,
+    /// Whose ears they are: when it hears of something is a matter of its own clock.
+    process: Option<Arc<Process>>,
 }
 
 #[derive(Debug, Default)]
@@ -33,8 +36,10 @@ struct Bell {
 }
 
 impl Bells {
-    pub(super) fn new(clock: Clock) -> Self {
-        Self { rings: Mutex::default(), events: engine::Bus::new(clock) }
+    /// Those of the process that asks for them.
+    pub(super) fn new() -> Self {
+        let (rings, events) = (Mutex::default(), engine::Bus::new(Clock::System));
+        Self { rings, events, process: sim::current() }
     }
 
     pub(super) fn events(&self) -> Events {
@@ -43,7 +48,10 @@ impl Bells {
 
     pub(super) fn ring(&self, push: Push) {
         match push {
-            Push::Event(event) => self.events.publish(&event),
+            Push::Event(event) => match &self.process {
+                Some(process) => process.enter(|| self.events.publish(&event)),
+                None => self.events.publish(&event),
+            },
             Push::Granted(id, fence, predecessor) => {
                 if let Some(bell) = self.rings().get_mut(&id) {
                     bell.grant = Some((fence, predecessor));

@@ -55,7 +55,7 @@ impl SimEngine {
         timeout: Duration,
         ttl_max: Duration,
     ) -> Self {
-        let bells = Arc::new(Bells::new(Clock::System));
+        let bells = Arc::new(Bells::new());
         bus.listen(client, server, Arc::clone(&bells));
         let line = Line { bus: Arc::clone(bus), client, server, timeout };
         Self { line, bells, profile: promise(server, ttl_max) }

@@ -6,7 +6,7 @@ local text = redis.call('GET', KEYS[1])
 if text and string.find(text, ARGV[1], 1, true) then return 1 end
 local all = redis.call('HGETALL', KEYS[2])
 for at = 2, #all, 2 do
-  local mode, ends, rest = string.match(all[at], '^(%a):%d+:%d+:(%d+):(.*)$')
+  local mode, ends, rest = string.match(all[at], '^leasehold:%w+:(%a):%d+:%d+:(%d+):(.*)$')
   if tonumber(ends) > now and string.find(':' .. rest, ARGV[1], 1, true) then
     return mode == 'r' and 2 or 3
   end

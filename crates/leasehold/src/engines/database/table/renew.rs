@@ -24,8 +24,7 @@ impl TableClient {
             return Vec::new();
         }
         self.doubt_after_a_break();
-        // Those that stay in doubt are asked for one by one.
-        let _ = self.clear_doubts(&refreshes).await;
+        let cleared = self.clear_doubts(&refreshes).await;
         let left = self.extend_all(&refreshes).await;
         let lost = self.losses().await.unwrap_or_default();
         let still = self.still_queued(&refreshes).await;
@@ -43,7 +42,11 @@ impl TableClient {
                     Ok(_) => self.ask_by_name(refresh, &left).await,
                     Err(error) => Err(error.clone()),
                 },
-                None => self.ask_by_name(refresh, &left).await,
+                None => match &cleared {
+                    // Thousands would be asked for one by one, and are looked for again.
+                    Err(error) if self.tickets.is_doubted(refresh.ticket.id) => Err(error.clone()),
+                    _ => self.ask_by_name(refresh, &left).await,
+                },
             };
             if matches!(answer, Ok(Renewal::Gone)) {
                 self.forget(refresh.ticket.id);

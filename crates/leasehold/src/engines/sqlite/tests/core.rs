@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use super::*;
 use crate::claim::{LeaseId, Predecessor};
@@ -349,7 +349,7 @@ fn a_line_that_is_loaded_or_saved_wrong_is_found() {
     let config = ProptestConfig {
         failure_persistence: None,
         max_shrink_iters: 0,
-        ..ProptestConfig::with_cases(500)
+        ..ProptestConfig::with_cases(3000)
     };
     let mutants = [
         Mutant::EndsAtTheWindow,
@@ -360,7 +360,10 @@ fn a_line_that_is_loaded_or_saved_wrong_is_found() {
         Mutant::SavesNoRows,
     ];
     each_is_found(&mutants, || {
-        let mut runner = TestRunner::new(config.clone());
+        let mut runner = TestRunner::new_with_rng(
+            config.clone(),
+            TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+        );
         let compared = runner.run(&(0..3_usize, moves()), |(kind, script)| {
             play_out(crowd(kind), with_a_line(script));
             Ok(())
