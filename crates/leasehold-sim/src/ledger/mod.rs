@@ -77,7 +77,10 @@ impl Ledger {
         entry.evicted = pages.evicting.get(&entry.name).is_some_and(|until| entry.since <= *until);
         pages.grants += 1;
         self.story.tell(|| format!("user {} has {entry}", entry.user));
+        // Whoever was cut off between its grant and the push of it hears of a smaller
+        // fence than the next one has, which was granted meanwhile.
         if entry.is_ok()
+            && !entry.evicted
             && let Err(how) = pages.rise(&entry)
         {
             pages.breaks("I2", how, &self.story);
