@@ -158,10 +158,11 @@ async fn a_watch_tells_what_changes() -> Outcome {
     price.delete().await?;
     let Change::Stored(name, found) = next(&mut one).await else { panic!("stored first") };
     assert_eq!((name.as_str(), found.value, found.version), ("price/apple", 3, version));
-    assert_eq!(next(&mut one).await, Change::Deleted(name.clone()));
+    let Change::Deleted(gone, end) = next(&mut one).await else { panic!("deleted then") };
+    assert_eq!((&gone, end > version), (&name, true));
     assert!(matches!(next(&mut all).await, Change::Stored(..)));
     assert!(matches!(next(&mut all).await, Change::Stored(it, _) if it.as_str() == "price/pear"));
-    assert_eq!(next(&mut all).await, Change::Deleted(name));
+    assert_eq!(next(&mut all).await, Change::Deleted(name, end));
     locks.shutdown(Duration::from_secs(1)).await?;
     assert_eq!(all.next().await?, None);
     Ok(())

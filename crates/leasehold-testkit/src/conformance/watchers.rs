@@ -2,14 +2,18 @@
 
 use std::collections::HashSet;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 
-use leasehold::Name;
-use leasehold::claim::{RawRecord, Store};
-use leasehold::engine::{RecordEvent, RecordEvents};
+use leasehold::claim::{Ending, RawRecord, Store};
+use leasehold::engine::{Eviction, RecordEvent, RecordEvents, Scope, Target};
+use leasehold::{Engine, Name};
 
 use super::check::{Check, Outcome, check};
-use super::records::{Pair, children, name, next, put, records, store};
+use super::patience::HOUR;
+use super::records::{
+    Pair, bind_briefly, bound, children, end, gone, hold, name, next, put, records, store,
+};
 use super::store::Store as Shared;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -18,6 +22,8 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_watcher_that_lags_far_behind_is_told_to_load_again),
         check!(a_large_value_is_watched_too),
         check!(a_dropped_call_for_the_next_change_loses_nothing),
+        check!(the_version_of_an_end_lies_between_those_of_two_values),
+        check!(who_leaves_out_what_is_older_ends_with_what_is_stored),
     ]
 }
 
@@ -33,8 +39,8 @@ async fn a_watcher_sees_every_change_of_a_record_in_order(shared: Shared) -> Out
         if at % 10 == 9 {
             let version = store(engine, put(&text, "x")).await?;
             expected.push(RecordEvent::Stored(name(&text), RawRecord::new("x".into(), version)));
-            store(engine, Store::delete(name(&text))).await?;
-            expected.push(RecordEvent::Deleted(name(&text)));
+            let end = store(engine, Store::delete(name(&text))).await?;
+            expected.push(RecordEvent::Deleted(name(&text), end));
         } else {
             let value = at.to_string();
             let version = store(engine, put(&text, &value)).await?;
@@ -81,7 +87,7 @@ fn strike(expected: &mut Vec<RecordEvent>, event: &RecordEvent, name: &Name, gap
 
 fn changed(event: &RecordEvent) -> Option<&Name> {
     match event {
-        RecordEvent::Stored(name, _) | RecordEvent::Deleted(name) => Some(name),
+        RecordEvent::Stored(name, _) | RecordEvent::Deleted(name, _) => Some(name),
         _ => None,
     }
 }
@@ -141,5 +147,159 @@ async fn a_dropped_call_for_the_next_change_loses_nothing(shared: Shared) -> Out
         seen.extend(poll_and_drop(&mut events, at % 7).await);
     }
     hears(&mut events, expected, seen).await;
+    Ok(())
+}
+
+/// How a record comes to its end.
+#[derive(Clone, Copy, Debug)]
+enum RecordEnd {
+    Deleted,
+    TimeUp,
+    LeaseReleased,
+    LeaseExpired,
+    LeaseEvicted,
+    LeaseOfAnotherClient,
+}
+
+impl RecordEnd {
+    const ALL: [Self; 6] = [
+        Self::Deleted,
+        Self::TimeUp,
+        Self::LeaseReleased,
+        Self::LeaseExpired,
+        Self::LeaseEvicted,
+        Self::LeaseOfAnotherClient,
+    ];
+
+    /// Stores a record that ends in this way, and sees to it that it does.
+    async fn play(self, pair: &Pair, text: &str) -> Outcome {
+        match self {
+            Self::Deleted => {
+                store(&pair.a, put(text, "1")).await?;
+                store(&pair.b, Store::delete(name(text))).await?;
+            }
+            Self::TimeUp => {
+                let mut brief = put(text, "1");
+                brief.ttl = Some(pair.short());
+                store(&pair.a, brief).await?;
+            }
+            Self::LeaseExpired => {
+                bind_briefly([&pair.a; 2], "lock/expires", text, pair.short()).await?;
+            }
+            Self::LeaseReleased => self.play_lease(&pair.a, &pair.a, text).await?,
+            Self::LeaseEvicted => self.play_lease(&pair.a, &pair.a, text).await?,
+            Self::LeaseOfAnotherClient => self.play_lease(&pair.a, &pair.b, text).await?,
+        }
+        gone(&pair.b, text).await
+    }
+
+    async fn play_lease(
+        self,
+        holder: &Arc<dyn Engine>,
+        writer: &Arc<dyn Engine>,
+        text: &str,
+    ) -> Outcome {
+        let ticket = hold(holder, "lock", HOUR).await?;
+        store(writer, bound(text, &ticket)).await?;
+        if matches!(self, Self::LeaseEvicted) {
+            writer.evict(Eviction::new(name("lock"), Target::All, "ops", "stuck")?).await?;
+        } else {
+            holder.release(ticket, Ending::new()).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn the_version_of_an_end_lies_between_those_of_two_values(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let mut events = records(&pair.b).watch(children("w")).await?;
+    for way in RecordEnd::ALL {
+        let text = format!("w/{way:?}");
+        way.play(&pair, &text).await?;
+        let RecordEvent::Stored(_, before) = next(&mut events).await else {
+            panic!("{way:?}: stored first")
+        };
+        let ended = end(&mut events, &text).await;
+        let after = store(&pair.a, put(&text, "2")).await?;
+        let RecordEvent::Stored(_, found) = next(&mut events).await else {
+            panic!("{way:?}: stored anew")
+        };
+        assert_eq!(found.version, after, "{way:?}");
+        let versions = [before.version, ended, after];
+        assert!(versions.is_sorted_by(|a, b| a < b), "{way:?}: {versions:?}");
+    }
+    Ok(())
+}
+
+/// What a reader makes of what it hears and reads: only what is newer counts.
+#[derive(Debug, Default)]
+struct NewestSeen {
+    version: u64,
+    value: Option<Vec<u8>>,
+}
+
+impl NewestSeen {
+    fn apply(&mut self, version: u64, value: Option<&[u8]>) {
+        if version > self.version {
+            *self = Self { version, value: value.map(<[u8]>::to_vec) };
+        }
+    }
+
+    async fn read(&mut self, engine: &Arc<dyn Engine>, text: &str) -> Outcome {
+        if let Some(found) = records(engine).load(name(text)).await? {
+            self.apply(found.version, Some(&found.value));
+        }
+        Ok(())
+    }
+
+    /// Hears of everything up to this version.
+    async fn hear(
+        &mut self,
+        engine: &Arc<dyn Engine>,
+        events: &mut Box<dyn RecordEvents>,
+        upto: u64,
+    ) -> Outcome {
+        loop {
+            let version = match next(events).await {
+                RecordEvent::Stored(_, found) => {
+                    self.apply(found.version, Some(&found.value));
+                    found.version
+                }
+                RecordEvent::Deleted(_, version) => {
+                    self.apply(version, None);
+                    version
+                }
+                _ => {
+                    self.read(engine, "n").await?;
+                    self.version
+                }
+            };
+            if version >= upto {
+                return Ok(());
+            }
+        }
+    }
+}
+
+async fn who_leaves_out_what_is_older_ends_with_what_is_stored(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let mut events = records(&pair.b).watch(Scope::name(&name("n"))).await?;
+    let mut seen = NewestSeen::default();
+    for round in 0..6 {
+        for way in RecordEnd::ALL {
+            if round == 0 || matches!(way, RecordEnd::Deleted | RecordEnd::LeaseReleased) {
+                way.play(&pair, "n").await?;
+            }
+        }
+        let value = format!("round {round}");
+        let version = store(&pair.a, put("n", &value)).await?;
+        // It has read what is new before it hears of what was old.
+        seen.read(&pair.b, "n").await?;
+        seen.hear(&pair.b, &mut events, version).await?;
+        assert_eq!(seen.value.as_deref(), Some(value.as_bytes()), "{seen:?}");
+    }
+    let version = store(&pair.a, Store::delete(name("n"))).await?;
+    seen.hear(&pair.b, &mut events, version).await?;
+    assert_eq!((seen.version, seen.value), (version, None));
     Ok(())
 }

@@ -48,8 +48,10 @@ async fn a_value_bound_to_the_lease_of_another_client_goes_with_it() -> Checked 
                 holder.release(ticket, Ending::new()).await?;
             }
             let event = timeout(BOUND, events.next()).await?;
-            let gone = Some(RecordEvent::Deleted(name("member/a")?));
-            assert_eq!(event, gone, "{store:?}");
+            let Some(RecordEvent::Deleted(gone, _)) = event else {
+                return Err(format!("{store:?}: {event:?}").into());
+            };
+            assert_eq!(gone, name("member/a")?, "{store:?}");
         }
     }
     Ok(())

@@ -31,7 +31,8 @@
 //! Both: nodes and keys removed or written over by hand (`by_hand`, `words`), holders
 //! that are cut off with a lock delay (`delays`), the whole ensemble stopped (`outage`),
 //! the servers killed under many who hold and wait (`restarts`), stores of another
-//! release (`layouts`), values bound to leases of other clients (`bonds`).
+//! release (`layouts`), values bound to leases of other clients (`bonds`), values that go by hand or with a
+//! session (`ends`).
 
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
@@ -40,6 +41,7 @@ mod bonds;
 mod by_hand;
 mod crowds;
 mod delays;
+mod ends;
 mod etcd_keys;
 mod etcd_leaders;
 mod etcd_leases;

@@ -126,8 +126,12 @@ impl RecordListing {
 pub enum RecordEvent {
     /// It has a new value.
     Stored(Name, RawRecord),
-    /// It was deleted, its time was up, or the lease it was bound to ended.
-    Deleted(Name),
+    /// It was deleted, its time was up, or the lease it was bound to ended; and
+    /// the version of that. It is larger than the version of the value that went:
+    /// nothing of this name with this version or a smaller one is there any more,
+    /// and whatever is stored later has a larger one. Who has read a larger one
+    /// already leaves the deletion out.
+    Deleted(Name, u64),
     /// Changes may have been missed: load again.
     Resync,
 }

@@ -163,7 +163,7 @@ impl MemoryState {
                 waiter.grant = Some((*fence, *predecessor));
                 waiter.rings.notify_one();
             }
-            FollowUp::Ended { id } => self.fence += self.records.unbind(*id),
+            FollowUp::Ended { id } => self.records.unbind(*id, &mut self.fence),
             FollowUp::Evicted { .. } => {}
         }
     }
@@ -194,7 +194,7 @@ impl MemoryState {
 
     /// Forgets what is over, so many names at the most.
     fn forget(&mut self, now: Moment, most: usize) {
-        self.fence += self.records.lapse(now);
+        self.records.lapse(now, &mut self.fence);
         for _ in 0..most {
             let Some(next) = self.lingering.peek_mut().filter(|next| next.0.0 <= now) else {
                 return;

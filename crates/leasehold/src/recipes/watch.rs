@@ -21,8 +21,10 @@ const AHEAD: usize = 16;
 pub enum Change<T> {
     /// It has a new value.
     Stored(Name, Versioned<T>),
-    /// It was deleted, its time was up, or the lease it was bound to ended.
-    Deleted(Name),
+    /// It was deleted, its time was up, or the lease it was bound to ended; and
+    /// the version of that: larger than that of the value that went, and smaller
+    /// than that of whatever is stored later.
+    Deleted(Name, u64),
     /// Changes may have been missed: get or list again.
     Resync,
 }
@@ -85,7 +87,7 @@ impl<T: DeserializeOwned> Watch<T> {
                 let found = decode(&name, &record)?;
                 Some(Change::Stored(name, found))
             }
-            Some(RecordEvent::Deleted(name)) => Some(Change::Deleted(name)),
+            Some(RecordEvent::Deleted(name, version)) => Some(Change::Deleted(name, version)),
             Some(RecordEvent::Resync) => Some(Change::Resync),
         })
     }

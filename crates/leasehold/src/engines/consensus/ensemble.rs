@@ -213,7 +213,9 @@ pub(in crate::engines) enum If {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::engines) enum ValueNews {
     Put(Name, StoredValue),
-    Gone(Name),
+    /// Nothing is there any more that has this version or a smaller one, and what is
+    /// written later has a larger one. It is larger than that of the value that went.
+    Gone(Name, u64),
     /// Some were missed.
     Gap,
 }

@@ -330,7 +330,9 @@ fn event(news: ValueNews, scope: &Scope) -> Option<RecordEvent> {
             let stored = |name| RecordEvent::Stored(name, FoundRecord::new(&value).record());
             scope.covers(&name).then(|| stored(name))
         }
-        ValueNews::Gone(name) => scope.covers(&name).then_some(RecordEvent::Deleted(name)),
+        ValueNews::Gone(name, version) => {
+            scope.covers(&name).then_some(RecordEvent::Deleted(name, version))
+        }
         ValueNews::Gap => Some(RecordEvent::Resync),
     }
 }

@@ -382,12 +382,21 @@ async fn values_end_with_their_time_or_their_session() {
     put(&etcd, "timed", If::Any, b"1", ValueLife::For(Duration::from_millis(1500))).await.unwrap();
     put(&etcd, "timed", If::Any, b"2", ValueLife::Keep).await.unwrap();
     server.ctl(&["lease", "revoke", &format!("{:x}", session.id())]);
+    let mut last = 0;
     for expected in ["bound", "timed", "timed"] {
-        let Some(ValueNews::Put(name, _)) = soon(news.recv()).await else { panic!("{expected}") };
-        assert_eq!(name.as_str(), expected);
+        let Some(ValueNews::Put(name, put)) = soon(news.recv()).await else {
+            panic!("{expected}")
+        };
+        assert_eq!((name.as_str(), put.version > last), (expected, true));
+        last = put.version;
     }
-    assert_eq!(soon(news.recv()).await, Some(ValueNews::Gone(name("bound"))));
-    assert_eq!(soon(news.recv()).await, Some(ValueNews::Gone(name("timed"))));
+    for expected in ["bound", "timed"] {
+        let Some(ValueNews::Gone(name, end)) = soon(news.recv()).await else {
+            panic!("{expected}")
+        };
+        assert_eq!((name.as_str(), end > last), (expected, true));
+        last = end;
+    }
     put(&etcd, "timed", If::Stamp(1), b"", ValueLife::For(TTL)).await.unwrap();
     assert_eq!(server.ctl(&["lease", "list"]).trim(), "found 0 leases", "none is left over");
     let life = ValueLife::Session(Arc::clone(&session));

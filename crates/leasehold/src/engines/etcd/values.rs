@@ -220,7 +220,7 @@ impl Follower {
     fn news(&self, event: Event) -> Option<ValueNews> {
         let gone = event.r#type() == EventType::Delete;
         let (name, value) = named(&self.namespace, &self.records, event.kv?)?;
-        Some(if gone { ValueNews::Gone(name) } else { ValueNews::Put(name, value) })
+        Some(if gone { ValueNews::Gone(name, value.version) } else { ValueNews::Put(name, value) })
     }
 }
 

@@ -64,7 +64,7 @@ impl WatchQueue {
 fn size(event: &RecordEvent) -> usize {
     match event {
         RecordEvent::Stored(_, record) => record.value.len(),
-        RecordEvent::Deleted(_) | RecordEvent::Resync => 0,
+        RecordEvent::Deleted(..) | RecordEvent::Resync => 0,
     }
 }
 
@@ -76,10 +76,11 @@ mod tests {
     fn a_watcher_that_falls_behind_is_told_to_load_again() {
         let queue = WatchQueue::default();
         let name = crate::name::Name::new(&crate::name::Namespace::default(), "n").unwrap();
-        (0..EVENTS_MAX).for_each(|_| queue.push(RecordEvent::Deleted(name.clone())));
-        assert_eq!(queue.pop(), Some(Some(RecordEvent::Deleted(name.clone()))));
-        (0..3).for_each(|_| queue.push(RecordEvent::Deleted(name.clone())));
+        let deleted = || RecordEvent::Deleted(name.clone(), 1);
+        (0..EVENTS_MAX).for_each(|_| queue.push(deleted()));
+        assert_eq!(queue.pop(), Some(Some(deleted())));
+        (0..3).for_each(|_| queue.push(deleted()));
         assert_eq!(queue.pop(), Some(Some(RecordEvent::Resync)));
-        assert_eq!(queue.pop(), Some(Some(RecordEvent::Deleted(name))), "and hears what follows");
+        assert_eq!(queue.pop(), Some(Some(deleted())), "and hears what follows");
     }
 }

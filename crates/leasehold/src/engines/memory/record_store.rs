@@ -105,10 +105,19 @@ impl MemoryRecords {
         }
     }
 
-    pub(super) fn remove(&mut self, name: &Name) {
+    /// Removes whatever is there; `version` is that of its end.
+    pub(super) fn remove(&mut self, name: &Name, version: u64) {
         self.unlink(name);
         if self.drawers.remove(name).is_some() {
-            self.tell(name, || RecordEvent::Deleted(name.clone()));
+            self.tell(name, || RecordEvent::Deleted(name.clone(), version));
+        }
+    }
+
+    /// Removes each of these, under a version of its own.
+    fn remove_all(&mut self, names: impl IntoIterator<Item = Name>, last: &mut u64) {
+        for name in names {
+            *last += 1;
+            self.remove(&name, *last);
         }
     }
 
@@ -129,32 +138,27 @@ impl MemoryRecords {
         }
     }
 
-    /// Removes what went with a lease; says how much that was.
-    pub(super) fn unbind(&mut self, lease: LeaseId) -> u64 {
+    /// Removes what went with a lease. `last` is the last version that was drawn.
+    pub(super) fn unbind(&mut self, lease: LeaseId, last: &mut u64) {
         let bond = self.bonds.get(&lease).map(|bond| bond.records.clone()).unwrap_or_default();
-        bond.iter().for_each(|name| self.remove(name));
-        bond.len() as u64
+        self.remove_all(bond, last);
     }
 
     /// Removes a record if its time is up.
-    pub(super) fn lapse_one(&mut self, name: &Name, now: Moment) -> u64 {
+    pub(super) fn lapse_one(&mut self, name: &Name, now: Moment, last: &mut u64) {
         let over = self.drawers.get(name).is_some_and(|space| space.expires <= now);
-        if over {
-            self.remove(name);
-        }
-        u64::from(over)
+        self.remove_all(over.then(|| name.clone()), last);
     }
 
-    /// Removes some of the records whose time is up; says how many.
-    pub(super) fn lapse(&mut self, now: Moment) -> u64 {
+    /// Removes some of the records whose time is up.
+    pub(super) fn lapse(&mut self, now: Moment, last: &mut u64) {
         if now < self.next_lapse {
-            return 0;
+            return;
         }
         let over = self.lapses.iter().take_while(|(at, _)| *at <= now).take(BROOM);
         let over: Vec<Name> = over.map(|(_, name)| name.clone()).collect();
-        over.iter().for_each(|name| self.remove(name));
+        self.remove_all(over, last);
         self.next_lapse = self.next_lapse();
-        over.len() as u64
     }
 
     /// When a watcher has to look although nobody changes anything.

@@ -29,7 +29,7 @@ impl MemoryState {
             if let Some(lease) = self.records.lease_of(name) {
                 self.step(&lease, Verb::Tick, now);
             }
-            self.fence += self.records.lapse_one(name, now);
+            self.records.lapse_one(name, now, &mut self.fence);
         }
         self.records.get(name)
     }
@@ -61,7 +61,7 @@ impl MemoryState {
                     self.sweep_later();
                 }
             }
-            None => self.records.remove(&store.name),
+            None => self.records.remove(&store.name, self.fence),
         }
         Ok(Ok(self.fence))
     }
@@ -121,10 +121,10 @@ impl MemoryState {
             let held = self.names.get(&lease).and_then(|slot| slot.state.held(id, now));
             match held.and_then(|held| held.time_left) {
                 Some(left) => self.records.goes_on(id, now.after(left)),
-                None => self.fence += self.records.unbind(id),
+                None => self.records.unbind(id, &mut self.fence),
             }
         }
-        self.fence += self.records.lapse(now);
+        self.records.lapse(now, &mut self.fence);
     }
 }
 

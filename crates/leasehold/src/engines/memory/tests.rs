@@ -184,12 +184,13 @@ async fn what_is_bound_goes_when_its_lease_ends_and_others_are_not_looked_at() {
     memory.renew(vec![Refresh::new(leases[0].clone(), 60 * SECOND)]).await;
     assert_eq!(lock(&memory.state).records.look_at(), clock.now().after(SECOND));
     clock.advance(3 * SECOND);
-    let deleted = |n: u32| Some(RecordEvent::Deleted(name(format!("r/{n}"))));
-    assert_eq!(changes.next().await, deleted(1));
-    assert_eq!(changes.next().await, deleted(2));
+    // The numbers of a hundred leases and their records come before.
+    let deleted = |n: u32, version| Some(RecordEvent::Deleted(name(format!("r/{n}")), version));
+    assert_eq!(changes.next().await, deleted(1, 201));
+    assert_eq!(changes.next().await, deleted(2, 202));
     let next = lock(&memory.state).records.look_at();
     assert_eq!(next, clock.now().after(SECOND), "the first goes on");
     memory.release(leases[3].clone(), Ending::new()).await.unwrap();
-    assert_eq!(changes.next().await, deleted(3));
+    assert_eq!(changes.next().await, deleted(3, 203));
     assert!(lock(&memory.state).records.look_at() > next);
 }

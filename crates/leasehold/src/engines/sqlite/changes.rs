@@ -255,7 +255,7 @@ impl StoreTransaction<'_> {
              WHERE namespace = ?1 AND name = ?2 AND version = ?3";
         let stored = |value| RawRecord::new(value, change.version);
         match change.kind {
-            ChangeKind::Deleted => return Ok(RecordEvent::Deleted(name)),
+            ChangeKind::Deleted => return Ok(RecordEvent::Deleted(name, change.version)),
             ChangeKind::Stored => return Ok(RecordEvent::Stored(name, stored(change.value))),
             ChangeKind::Large => {}
         }

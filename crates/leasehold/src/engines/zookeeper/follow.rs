@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::client::{ZkClient, ask_on, data, only};
-use super::connection::ZkConnection;
+use super::connection::{ZkAnswer, ZkConnection};
 use super::fault;
 use super::paths::unescape;
+use super::queues::version;
 use super::stored::Stored;
 use super::watches::Heard;
 use super::wire::{WatchNotice, What, ZkRequest};
@@ -48,6 +49,22 @@ struct Tap {
     queue: VecDeque<Heard>,
     /// Nodes with a mark: that they go is no news.
     marked: HashSet<String>,
+    /// How far a look has come.
+    seen: SeenUpTo,
+}
+
+/// What was told before a frame are all changes up to a version, and it may be some
+/// more.
+#[derive(Clone, Copy, Debug, Default)]
+struct SeenUpTo {
+    frame: u64,
+    version: u64,
+}
+
+impl From<&ZkAnswer> for SeenUpTo {
+    fn from(answer: &ZkAnswer) -> Self {
+        Self { frame: answer.frame, version: version(answer.zxid) }
+    }
 }
 
 impl ValueFollower {
@@ -57,7 +74,8 @@ impl ValueFollower {
         let notices = connection.watches().below(&self.path);
         let watch = ZkRequest::AddWatch { path: self.path.clone() };
         only(ask_on(&connection, vec![watch]).await?)?.result.map_err(fault::refused)?;
-        Ok(Tap { connection, notices, queue: VecDeque::new(), marked: HashSet::new() })
+        let (queue, marked, seen) = (VecDeque::new(), HashSet::new(), SeenUpTo::default());
+        Ok(Tap { connection, notices, queue, marked, seen })
     }
 
     async fn follow(self, mut tap: Tap) {
@@ -92,9 +110,13 @@ impl ValueFollower {
 
     /// Tells of changes until the connection ends.
     async fn drain(&self, tap: &mut Tap) {
-        while let Some((_, notice)) = tap.next().await {
+        while let Some((frame, notice)) = tap.next().await {
             let Some(name) = self.name(&notice.path) else { continue };
-            if self.tell_of(tap, name, notice).await.is_err() {
+            let told = match notice.what {
+                What::Gone => self.tell_of_end(tap, name, frame, &notice.path).await,
+                _ => self.tell_of(tap, name, notice).await,
+            };
+            if told.is_err() {
                 return;
             }
         }
@@ -106,19 +128,30 @@ impl ValueFollower {
         name.as_str().starts_with(&*self.prefix).then_some(name)
     }
 
-    async fn tell_of(&self, tap: &mut Tap, name: Name, notice: WatchNotice) -> Result<()> {
-        if notice.what == What::Gone {
-            if !tap.marked.remove(&notice.path) {
-                self.send(ValueNews::Gone(name));
-            }
+    /// A node went at `frame`, and the notice does not say in which change. Any later
+    /// answer does: if nothing more was told of the node before it, nothing was there
+    /// when it was given. A node that went may have been made anew in the same change,
+    /// so that no version of its end would be right.
+    async fn tell_of_end(&self, tap: &mut Tap, name: Name, frame: u64, path: &str) -> Result<()> {
+        if tap.marked.remove(path) {
             return Ok(());
         }
+        if tap.seen.frame < frame {
+            tap.look(ZkRequest::Exists { path: path.to_owned() }).await?;
+        }
+        let SeenUpTo { frame, version } = tap.seen;
+        let again = tap.is_told_again(path, frame);
+        self.send(if again { ValueNews::Gap } else { ValueNews::Gone(name, version) });
+        Ok(())
+    }
+
+    async fn tell_of(&self, tap: &mut Tap, name: Name, notice: WatchNotice) -> Result<()> {
         if tap.is_told_again(&notice.path, u64::MAX) {
             self.send(ValueNews::Gap);
             return Ok(());
         }
         let look = ZkRequest::GetData { path: notice.path.clone(), watch: false };
-        let answer = only(ask_on(&tap.connection, vec![look]).await?)?;
+        let answer = tap.look(look).await?;
         // A server tells of a change before it shows it: this may be what a later
         // notice tells of, and is told in its turn.
         if tap.is_told_again(&notice.path, answer.frame) {
@@ -130,12 +163,12 @@ impl ValueFollower {
                 tap.marked.remove(&notice.path);
                 self.send(ValueNews::Put(name, stored.value()));
             }
-            Some(_) => {
+            Some(mark) => {
                 tap.marked.insert(notice.path.clone());
-                self.send(ValueNews::Gone(name));
+                self.send(ValueNews::Gone(name, mark.value().version));
             }
             None if tap.marked.remove(&notice.path) => {}
-            None => self.send(ValueNews::Gone(name)),
+            None => self.send(ValueNews::Gone(name, tap.seen.version)),
         }
         Ok(())
     }
@@ -152,6 +185,12 @@ impl Tap {
             Some(heard) => Some(heard),
             None => self.notices.recv().await,
         }
+    }
+
+    async fn look(&mut self, look: ZkRequest) -> Result<ZkAnswer> {
+        let answer = only(ask_on(&self.connection, vec![look]).await?)?;
+        self.seen = SeenUpTo::from(&answer);
+        Ok(answer)
     }
 
     fn fill(&mut self) {

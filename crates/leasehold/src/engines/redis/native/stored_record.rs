@@ -111,8 +111,16 @@ fn record(items: &mut Items) -> Result<Option<StoredRecord>> {
 pub(super) fn event(space: &Namespace, packed: &[u8]) -> Result<RecordEvent> {
     let mut items = Item::unpack(packed)?.array()?;
     let name = Name::new(space, items.text()?)?;
-    let Some(version) = items.next() else { return Ok(RecordEvent::Deleted(name)) };
-    Ok(RecordEvent::Stored(name, RawRecord::new(items.bytes()?, version.number()?)))
+    // An earlier release tells of an end without its version.
+    let Some(version) = items.next() else { return Ok(RecordEvent::Resync) };
+    let version = version.number()?;
+    Ok(match items.next() {
+        Some(value) => {
+            let value = value.maybe_bytes()?.ok_or_else(garbled)?;
+            RecordEvent::Stored(name, RawRecord::new(value, version))
+        }
+        None => RecordEvent::Deleted(name, version),
+    })
 }
 
 /// When something ends by itself, as a range of scores up to now.

@@ -112,7 +112,7 @@ impl Pair {
         match new.filter(|_| !self.unlisted) {
             None if self.unlisted => None,
             Some(record) => Some(RecordEvent::Stored(self.name.clone(), record)),
-            None => old.map(|_| RecordEvent::Deleted(self.name.clone())),
+            None => old.map(|_| RecordEvent::Deleted(self.name.clone(), self.fence)),
         }
     }
 

@@ -37,7 +37,7 @@ impl NativeWatchers {
 
     /// Something may have been missed.
     pub(super) fn resync(&self) {
-        self.crowd().queues.iter().for_each(|(_, queue)| queue.push(RecordEvent::Resync));
+        self.crowd().resync();
     }
 
     pub(super) fn close(&self) {
@@ -63,8 +63,14 @@ impl NativeWatchers {
 }
 
 impl Crowd {
+    fn resync(&self) {
+        self.queues.iter().for_each(|(_, queue)| queue.push(RecordEvent::Resync));
+    }
+
     fn tell(&self, event: &RecordEvent) {
-        let (RecordEvent::Stored(name, _) | RecordEvent::Deleted(name)) = event else { return };
+        let (RecordEvent::Stored(name, _) | RecordEvent::Deleted(name, _)) = event else {
+            return self.resync();
+        };
         let hearers = self.queues.iter().filter(|(scope, _)| scope.covers(name));
         hearers.for_each(|(_, queue)| queue.push(event.clone()));
     }

@@ -61,7 +61,9 @@ async fn a_bound_record_goes_with_a_holder_that_dies() {
     assert!(is_there(&b, "member/a").await);
     a.die().await;
     // The clock stands still: no poll and no expiry can have told.
-    assert_eq!(next(&mut events).await, RecordEvent::Deleted(name("member/a")));
+    assert!(
+        matches!(next(&mut events).await, RecordEvent::Deleted(it, _) if it == name("member/a"))
+    );
     assert!(!is_there(&b, "member/a").await);
     assert_eq!(count(&b, "SELECT count(*) FROM records").await, 0);
 }
@@ -93,7 +95,8 @@ async fn a_reader_among_others_takes_its_records_along() {
     let mut events = watch(&b, "r").await;
     rig.clock.advance(TTL);
     assert!(!is_there(&b, "r/2").await && is_there(&b, "r/1").await);
-    assert_eq!(next_later(&rig, &mut events).await, RecordEvent::Deleted(name("r/2")));
+    let gone = next_later(&rig, &mut events).await;
+    assert!(matches!(gone, RecordEvent::Deleted(it, _) if it == name("r/2")));
 }
 
 #[tokio::test]

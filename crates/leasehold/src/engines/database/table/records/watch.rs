@@ -104,7 +104,7 @@ impl TableChanges {
         }
         let stored = |value: &[u8]| RawRecord::new(value.to_vec(), version);
         Ok(Some(match row.maybe_bytes(5)? {
-            None => RecordEvent::Deleted(name),
+            None => RecordEvent::Deleted(name, version),
             Some(value) => RecordEvent::Stored(name, stored(value)),
         }))
     }

@@ -67,12 +67,17 @@ local function file(key, value, ttl)
   return version
 end
 
+-- Tells those who watch that a record has ended.
+local function tell_end(channel, name, version)
+  redis.call(PUBLISH, channel, pack({ name, version }))
+end
+
 -- Writes or deletes a record. `keys` are its own, the index of records, and what
 -- ends by itself. The lease that it goes with has so much time left.
 local function write(keys, channel, name, value, ttl, lease, id, left)
   if not value then
     local version = draw()
-    if redis.call('DEL', keys[1]) == 1 then redis.call(PUBLISH, channel, pack({ name })) end
+    if redis.call('DEL', keys[1]) == 1 then tell_end(channel, name, version) end
     redis.call('ZREM', keys[2], name)
     redis.call('ZREM', keys[3], name)
     return version

@@ -85,7 +85,7 @@ verbs['d'] = function(verb)
   local record = load()
   if record and record[VERSION] ~= verb[3] then return found(record, CONFLICT) end
   if not record and redis.call('ZREM', LAPSES, verb[2]) == 1 then
-    redis.call(PUBLISH, CHANGES, pack({ verb[2] }))
+    tell_end(CHANGES, verb[2], draw())
   end
   return { STORED, write({ key, INDEX, LAPSES }, CHANGES, verb[2], false) }
 end
