@@ -25,7 +25,7 @@ impl RecordStore for Line {
         Box::pin(async move { reply.await? })
     }
 
-    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+    fn add(&self, name: Name, amount: i64) -> BoxFuture<Result<i64>> {
         let what = format!("adds {amount} to {}", name.as_str());
         let ask = move |server: &mut Server, _| server.add(name.clone(), amount);
         let reply = self.ask(Call::once(what, ask, server::shown));

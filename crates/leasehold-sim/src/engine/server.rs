@@ -225,7 +225,7 @@ impl Server {
         self.work(|core| records(core).store(store))
     }
 
-    pub(super) fn add(&self, name: Name, amount: u64) -> Result<u64> {
+    pub(super) fn add(&self, name: Name, amount: i64) -> Result<i64> {
         self.check()?;
         self.work(|core| records(core).add(name, amount))
     }

@@ -34,6 +34,7 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_record_that_was_written_anew_outlives_the_old_lease),
         check!(adding_is_atomic_over_all_clients),
         check!(a_sum_that_does_not_fit_changes_nothing),
+        check!(a_sum_may_go_below_zero_and_back),
         check!(a_list_has_what_is_below_the_path_and_not_too_deep),
         check!(a_long_list_comes_in_pages),
         check!(a_heavy_page_ends_early),
@@ -374,21 +375,47 @@ async fn adding_is_atomic_over_all_clients(shared: Shared) -> Outcome {
     }
     let mut sums = tasks.join_all().await.concat();
     sums.sort_unstable();
-    let expected: Vec<u64> = (1..=400).map(|n| 3 * n).collect();
+    let expected: Vec<i64> = (1..=400).map(|n| 3 * n).collect();
     assert_eq!(sums, expected);
     Ok(())
 }
 
 async fn a_sum_that_does_not_fit_changes_nothing(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
-    records(&pair.a).add(name("n"), u64::MAX - 1).await?;
-    let error = records(&pair.b).add(name("n"), 2).await.expect_err("too large");
-    assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("64 bits"), "{error}");
-    assert_eq!(records(&pair.a).add(name("n"), 0).await?, u64::MAX - 1);
-    store(&pair.a, put("word", "x")).await?;
-    let error = records(&pair.a).add(name("word"), 1).await.expect_err("no number");
-    assert!(error.to_string().contains("no number"), "{error}");
+    for (text, most, more) in [("top", i64::MAX - 1, 2), ("bottom", i64::MIN + 1, -2)] {
+        records(&pair.a).add(name(text), most).await?;
+        for more in [more, most] {
+            let error = records(&pair.b).add(name(text), more).await.expect_err("too large");
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains("64 bits"), "{error}");
+        }
+        assert_eq!(records(&pair.a).add(name(text), 0).await?, most);
+        assert_eq!(records(&pair.b).add(name(text), more.signum()).await?, most + more.signum());
+    }
+    for odd in ["x", "-", "+1", "--1", "1-1", "1.5", "9223372036854775808"] {
+        store(&pair.a, put("word", odd)).await?;
+        let error = records(&pair.a).add(name("word"), 1).await.expect_err("no number");
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("no number"), "{odd}: {error}");
+        assert_eq!(load(&pair.b, "word").await?.as_deref(), Some(odd));
+    }
+    Ok(())
+}
+
+async fn a_sum_may_go_below_zero_and_back(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    // Around zero, around what a number with a fraction holds exactly, and beyond.
+    const AMOUNTS: [i64; 9] =
+        [-1, -9, 10, 0, 1 << 53, -(1 << 54), i64::MIN >> 1, i64::MAX >> 1, i64::MAX >> 1];
+    let mut sum = 0;
+    for (at, amount) in AMOUNTS.into_iter().enumerate() {
+        sum += amount;
+        let engine = if at % 2 == 0 { &pair.a } else { &pair.b };
+        assert_eq!(records(engine).add(name("n"), amount).await?, sum, "after {amount}");
+        assert_eq!(load(&pair.b, "n").await?, Some(sum.to_string()));
+    }
+    assert_eq!(records(&pair.a).add(name("fresh"), i64::MIN).await?, i64::MIN);
+    assert_eq!(records(&pair.b).add(name("fresh"), i64::MAX).await?, -1);
     Ok(())
 }
 

@@ -169,13 +169,17 @@ pub trait RecordStore: Debug + Send + Sync {
     /// Not idempotent: after a lost reply, load before writing again.
     fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>>;
 
-    /// Adds to a number and returns the new one: the largest number of the
-    /// range that is now the caller's. A missing number is zero. The value is
-    /// the number in decimal digits; ttl and binding stay as they are.
+    /// Adds to a number, which may be negative as the amount may, and returns
+    /// the new one. Of an amount above zero it is the largest number of the range
+    /// that is now the caller's. A missing number is zero. The value is the number
+    /// in decimal digits, after a minus sign if it is below zero; ttl and binding
+    /// stay as they are.
     ///
     /// `Invalid`, and nothing changes, if the value is no such number or the
-    /// sum does not fit into 64 bits.
-    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>>;
+    /// sum does not fit into 64 bits with a sign.
+    ///
+    /// Not idempotent: after a lost reply it may or may not have been added.
+    fn add(&self, name: Name, amount: i64) -> BoxFuture<Result<i64>>;
 
     /// One page of the records in scope, each as it was at one moment. A page
     /// may be shorter than asked for: it ends after 1,000 records or 4 MiB.
@@ -186,15 +190,21 @@ pub trait RecordStore: Debug + Send + Sync {
 }
 
 /// The sum that [`RecordStore::add`] stores.
-pub(crate) fn sum(name: &Name, found: Option<&RawRecord>, amount: u64) -> Result<u64> {
+pub(crate) fn sum(name: &Name, found: Option<&RawRecord>, amount: i64) -> Result<i64> {
     let Some(record) = found else { return Ok(amount) };
-    let number = std::str::from_utf8(&record.value).ok().and_then(|text| text.parse::<u64>().ok());
-    let error = match number.map(|number| number.checked_add(amount)) {
+    let error = match number(&record.value).map(|number| number.checked_add(amount)) {
         Some(Some(sum)) => return Ok(sum),
         Some(None) => "the sum does not fit into 64 bits; nothing was added",
         None => "the value is no number; nothing was added",
     };
     Err(Error::invalid(error).with("record", name))
+}
+
+/// The number that a value is: digits, and a minus sign before them if it is below
+/// zero.
+pub(crate) fn number(value: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(value).ok().filter(|text| !text.starts_with('+'))?;
+    text.parse().ok()
 }
 
 /// A record cannot be bound to what is not held.
@@ -267,9 +277,13 @@ mod tests {
         let name = Name::new(&Namespace::default(), "n").unwrap();
         let add = |text: &str, amount| sum(&name, Some(&RawRecord::new(text.into(), 1)), amount);
         assert_eq!(add("41", 1).unwrap(), 42);
-        assert_eq!(sum(&name, None, 7).unwrap(), 7);
-        assert!(add("18446744073709551615", 1).unwrap_err().to_string().contains("64 bits"));
-        for text in ["", "x", "-1", "1.5", "\"1\""] {
+        assert_eq!(add("-41", -1).unwrap(), -42);
+        assert_eq!(sum(&name, None, -7).unwrap(), -7);
+        for (text, amount) in [("9223372036854775807", 1), ("-9223372036854775808", -1)] {
+            assert_eq!(add(text, 0).unwrap().to_string(), text);
+            assert!(add(text, amount).unwrap_err().to_string().contains("64 bits"), "{text}");
+        }
+        for text in ["", "x", "-", "+1", "--1", "1-", "1.5", "\"1\"", "9223372036854775808"] {
             assert!(add(text, 1).unwrap_err().to_string().contains("no number"), "{text}");
         }
     }

@@ -240,7 +240,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         }
     }
 
-    async fn add(&self, name: Name, amount: u64) -> Result<u64> {
+    async fn add(&self, name: Name, amount: i64) -> Result<i64> {
         loop {
             let (value, found) = self.found(&name).await?;
             let (bond, record) =
@@ -368,7 +368,7 @@ impl<E: Ensemble> RecordStore for ConsensusRecords<E> {
         Box::pin(async move { client.store(store).await })
     }
 
-    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+    fn add(&self, name: Name, amount: i64) -> BoxFuture<Result<i64>> {
         let client = Arc::clone(&self.0);
         Box::pin(async move { client.add(name, amount).await })
     }

@@ -74,7 +74,7 @@ impl MemoryState {
         }
     }
 
-    fn add(&mut self, name: &Name, amount: u64, now: Moment) -> Result<u64> {
+    fn add(&mut self, name: &Name, amount: i64, now: Moment) -> Result<i64> {
         let found = self.record(name, now);
         let (new, sum) = (found.is_none(), sum(name, found, amount)?);
         self.fence += 1;
@@ -147,7 +147,7 @@ impl RecordStore for Memory {
         self.with(|state, now| state.store(&mut store, now))
     }
 
-    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+    fn add(&self, name: Name, amount: i64) -> BoxFuture<Result<i64>> {
         self.with(|state, now| state.add(&name, amount, now))
     }
 

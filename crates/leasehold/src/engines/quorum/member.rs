@@ -112,12 +112,19 @@ impl EngineNode {
 
     /// A number larger than all before, and not below `floor`.
     async fn draw(&self, name: &Name, floor: u64) -> Result<u64> {
-        let drawn = self.records()?.add(counter_of(name)?, 1).await?;
+        let drawn = self.count(name, 1).await?;
         if drawn >= floor {
             return Ok(drawn);
         }
         // Others may have moved it meanwhile: it ends above, which is fine.
-        self.records()?.add(counter_of(name)?, floor - drawn).await
+        self.count(name, floor - drawn).await
+    }
+
+    /// Moves the counter of a name up; where it is then.
+    async fn count(&self, name: &Name, by: u64) -> Result<u64> {
+        let by = i64::try_from(by).map_err(|_| damaged(name))?;
+        let now = self.records()?.add(counter_of(name)?, by).await?;
+        u64::try_from(now).map_err(|_| damaged(name))
     }
 
     async fn raise(self, ticket: Ticket, seen: Number, fence: u64) -> Result<bool> {
@@ -140,7 +147,7 @@ impl EngineNode {
         let text = found.map(|record| String::from_utf8_lossy(&record.value).into_owned());
         let now: u64 = text.and_then(|text| text.parse().ok()).unwrap_or(0);
         if now < fence {
-            records.add(counter_of(name)?, fence - now).await?;
+            self.count(name, fence - now).await?;
         }
         Ok(())
     }

@@ -255,7 +255,7 @@ impl RecordStore for Sqlite {
         self.context.handle.ask(StoreRecord(store))
     }
 
-    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+    fn add(&self, name: Name, amount: i64) -> BoxFuture<Result<i64>> {
         self.context.handle.ask(AddRecord(name, amount))
     }
 

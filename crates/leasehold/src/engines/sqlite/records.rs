@@ -144,7 +144,7 @@ impl StoreTransaction<'_> {
     }
 
     /// Adds to a number; whatever keeps it stays as it is.
-    pub(super) fn add(&mut self, name: &Name, amount: u64) -> Trial<u64> {
+    pub(super) fn add(&mut self, name: &Name, amount: i64) -> Trial<i64> {
         const PUT: &str = "UPDATE records SET version = ?3, value = ?4 \
              WHERE namespace = ?1 AND name = ?2";
         let found = self.tidy_record(name)?;
@@ -233,17 +233,17 @@ impl StoreCommand for StoreRecord {
 }
 
 #[derive(Debug)]
-pub(super) struct AddRecord(pub(super) Name, pub(super) u64);
+pub(super) struct AddRecord(pub(super) Name, pub(super) i64);
 
 /// What was counted may never be counted again.
 impl StoreCommand for AddRecord {
-    type Answer = u64;
+    type Answer = i64;
 
     fn is_lasting(&self) -> bool {
         true
     }
 
-    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<u64> {
+    fn run(&mut self, transaction: &mut StoreTransaction<'_>) -> Trial<i64> {
         transaction.add(&self.0, self.1)
     }
 }

@@ -105,7 +105,7 @@ impl Supply {
         let least = self.scale.first.max(self.seen + 1);
         let mut amount = count;
         loop {
-            let top = self.records()?.add(self.name.clone(), amount).await?;
+            let top = self.add(amount).await?;
             if amount == count && top.saturating_sub(amount) < self.seen {
                 self.core.observer.ids_went_back(&self.name, self.seen, top - amount);
             }
@@ -123,6 +123,13 @@ impl Supply {
         }
     }
 
+    /// Moves the record up by so many; where it is then.
+    async fn add(&self, amount: u64) -> Result<u64> {
+        let amount = i64::try_from(amount).map_err(|_| used_up(&self.name, &self.scale))?;
+        let top = self.records()?.add(self.name.clone(), amount).await?;
+        u64::try_from(top).map_err(|_| below_zero(&self.name))
+    }
+
     fn records(&self) -> Result<&dyn RecordStore> {
         self.core.engine.records().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "the engine keeps no records; use one that does")
@@ -133,6 +140,11 @@ impl Supply {
 fn used_up(name: &Name, scale: &Scale) -> Error {
     let text = format!("the ids are used up: the largest allowed is {}", scale.id(scale.last));
     Error::invalid(text + "; allow larger ones (max), or use another tag").with("record", name)
+}
+
+fn below_zero(name: &Name) -> Error {
+    let text = "the record of the ids is below zero: look who else writes it";
+    Error::new(ErrorKind::Unexpected, text).with("record", name)
 }
 
 /// Gives back what was not used, if nobody has taken since.

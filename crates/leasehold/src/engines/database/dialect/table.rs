@@ -84,7 +84,8 @@ pub(crate) trait TableFamily {
     /// The sum of the column `value` and the value 3, as bytes.
     fn sum(&self) -> &'static str;
 
-    /// Whether the column `value` has nothing but digits.
+    /// Whether the column `value`, which is not empty, has nothing but digits, or a
+    /// minus sign and digits.
     fn digits(&self) -> &'static str;
 
     /// What takes the place of the words for kinds of columns.

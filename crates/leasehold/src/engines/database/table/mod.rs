@@ -258,7 +258,7 @@ impl RecordStore for Table {
         Box::pin(async move { inner.store(store).await })
     }
 
-    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+    fn add(&self, name: Name, amount: i64) -> BoxFuture<Result<i64>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.add(name, amount).await })
     }

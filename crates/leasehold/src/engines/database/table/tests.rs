@@ -404,18 +404,37 @@ async fn the_database_adds_to_plain_numbers_and_to_nothing_else() {
         let number = name("number");
         table.0.enter_space(number.namespace()).await.unwrap();
         assert_eq!(table.0.add_there(&number, 1).await.unwrap(), None, "there is none");
-        let odd: [&[u8]; 7] =
-            [b"", b"seven", b"-7", b"+7", b"7\n", b"\xff7\\", b"1000000000000000000"];
+        let odd: [&[u8]; 11] = [
+            b"",
+            b"seven",
+            b"-",
+            b"--7",
+            b"7-",
+            b"7-7",
+            b"+7",
+            b"7\n",
+            b"-\n",
+            b"\xff7\\",
+            b"1000000000000000000",
+        ];
         for value in odd {
             table.0.store(Store::put(number.clone(), value.into())).await.unwrap().unwrap();
             assert_eq!(table.0.add_there(&number, 1).await.unwrap(), None, "{value:?}");
         }
         let most = b"999999999999999999";
         table.0.store(Store::put(number.clone(), most.to_vec())).await.unwrap().unwrap();
-        assert_eq!(table.0.add_there(&number, u64::MAX).await.unwrap(), None);
+        for amount in [i64::MAX, i64::MIN] {
+            assert_eq!(table.0.add_there(&number, amount).await.unwrap(), None);
+        }
         assert_eq!(table.0.add_there(&number, 1).await.unwrap(), Some(1_000_000_000_000_000_000));
         let found = table.0.record(&number).await.unwrap().unwrap();
         assert_eq!(found.value, b"1000000000000000000");
+        table.0.store(Store::put(number.clone(), b"-7".to_vec())).await.unwrap().unwrap();
+        for (amount, sum) in
+            [(-1, -8), (10, 2), (-2, 0), (-999_999_999_999_999_999, -999_999_999_999_999_999)]
+        {
+            assert_eq!(table.0.add_there(&number, amount).await.unwrap(), Some(sum));
+        }
     }
 }
 

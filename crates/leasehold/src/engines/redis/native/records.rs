@@ -164,7 +164,7 @@ impl NativeClient {
         held(answered.answer()?)?.ok_or_else(|| not_held(store))
     }
 
-    async fn add(&self, name: Name, amount: u64) -> Result<u64> {
+    async fn add(&self, name: Name, amount: i64) -> Result<i64> {
         let mut looked = 0;
         for _ in 0..TRIES {
             match self.file(&name, stored_record::add(&name, amount, looked)).await? {
@@ -185,7 +185,7 @@ impl NativeClient {
     }
 
     /// Adds what the script cannot, if nobody else changes it.
-    async fn add_here(&self, name: &Name, found: StoredRecord, amount: u64) -> Result<Option<u64>> {
+    async fn add_here(&self, name: &Name, found: StoredRecord, amount: i64) -> Result<Option<i64>> {
         let sum = sum(name, Some(&found.record), amount)?;
         let verb = stored_record::put_sum(name, found.record.version, sum);
         let stored = self.file(name, verb).await?;
@@ -402,7 +402,7 @@ impl RecordStore for Native {
         Box::pin(async move { client.store(store).await })
     }
 
-    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+    fn add(&self, name: Name, amount: i64) -> BoxFuture<Result<i64>> {
         let client = Arc::clone(&self.0);
         Box::pin(async move { client.add(name, amount).await })
     }

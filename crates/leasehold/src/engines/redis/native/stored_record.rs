@@ -48,13 +48,13 @@ fn bonded(verb: Packer, bond: Option<&Ticket>) -> Packer {
     verb.maybe(bond.map(|ticket| full(&ticket.name))).maybe(bond.map(|ticket| id(ticket.id)))
 }
 
-pub(super) fn add(record: &Name, amount: u64, looked: u64) -> Vec<u8> {
+pub(super) fn add(record: &Name, amount: i64, looked: u64) -> Vec<u8> {
     let verb = Packer::default().array(4).bytes("a").bytes(record.as_str());
     verb.bytes(amount.to_string()).number(looked).done()
 }
 
 /// Puts a sum in place of the value it was made of.
-pub(super) fn put_sum(record: &Name, version: u64, sum: u64) -> Vec<u8> {
+pub(super) fn put_sum(record: &Name, version: u64, sum: i64) -> Vec<u8> {
     let verb = Packer::default().array(4).bytes("p").bytes(record.as_str()).number(version);
     verb.bytes(sum.to_string()).done()
 }

@@ -120,11 +120,12 @@ impl TableFamily for MysqlFamily {
     }
 
     fn sum(&self) -> &'static str {
-        "CAST(CAST(CONVERT(value USING latin1) AS UNSIGNED) + $3 AS CHAR)"
+        "CAST(CAST(CONVERT(value USING latin1) AS SIGNED) + $3 AS CHAR)"
     }
 
     fn digits(&self) -> &'static str {
-        "CONVERT(value USING latin1) NOT REGEXP '[^0-9]'"
+        "CONVERT(value USING latin1) NOT REGEXP '[^-0-9]|[-0-9]-' \
+         AND CONVERT(value USING latin1) REGEXP '[0-9]'"
     }
 
     /// Names in bytes: every collation but the newest pads with blanks.

@@ -161,7 +161,7 @@ impl TableFamily for PostgresFamily {
     }
 
     fn digits(&self) -> &'static str {
-        "encode(value, 'escape') !~ '[^0-9]'"
+        "encode(value, 'escape') !~ '[^-0-9]|[-0-9]-' AND encode(value, 'escape') ~ '[0-9]'"
     }
 
     fn kinds(&self) -> [(&'static str, &'static str); 6] {

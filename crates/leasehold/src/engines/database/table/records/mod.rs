@@ -28,8 +28,8 @@ use crate::engines::database::drivers::{Reply, ReplyRow, SqlStep, Value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::{Name, Namespace};
 
-/// What is added by the database is less: then the sum fits.
-const ADDED: i64 = 1_000_000_000_000_000_000;
+/// What is added by the database is less, whatever its sign: then the sum fits.
+const ADDED: u64 = 1_000_000_000_000_000_000;
 
 /// One row.
 #[derive(Debug)]
@@ -237,7 +237,7 @@ impl TableClient {
     }
 
     /// Adds to a number; whatever keeps it stays as it is.
-    pub(super) async fn add(&self, name: Name, amount: u64) -> Result<u64> {
+    pub(super) async fn add(&self, name: Name, amount: i64) -> Result<i64> {
         self.enter_space(name.namespace()).await?;
         let mut tries = Tries::new(&self.clock);
         loop {
@@ -255,10 +255,10 @@ impl TableClient {
 
     /// Lets the database add, which nobody can get in the way of; `None` if there
     /// is nothing, or something that is not so simple.
-    pub(super) async fn add_there(&self, name: &Name, amount: u64) -> Result<Option<u64>> {
-        let Some(amount) = i64::try_from(amount).ok().filter(|amount| *amount < ADDED) else {
+    pub(super) async fn add_there(&self, name: &Name, amount: i64) -> Result<Option<i64>> {
+        if amount.unsigned_abs() >= ADDED {
             return Ok(None);
-        };
+        }
         let [space, text] = self.key(name);
         let key = || vec![space.clone(), text.clone()];
         let with = |value| [key(), vec![value]].concat();
@@ -276,7 +276,7 @@ impl TableClient {
     }
 
     /// Adds here, and writes the sum if nobody was faster.
-    async fn add_anew(&self, name: &Name, amount: u64) -> Result<Option<u64>> {
+    async fn add_anew(&self, name: &Name, amount: i64) -> Result<Option<i64>> {
         let found = self.tidy_record(name).await?;
         let sum = sum(name, found.as_ref(), amount)?;
         let value = sum.to_string().into_bytes();

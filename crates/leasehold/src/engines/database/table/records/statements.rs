@@ -21,8 +21,8 @@ pub(in super::super) struct RecordSql {
     pub(super) replace: SqlText,
     /// 1 namespace, 2 name, 3 value, 4 the version before.
     pub(super) revalue: SqlText,
-    /// 1 namespace, 2 name, 3 a number: adds it to a number of up to 18 digits
-    /// that nothing but its time keeps.
+    /// 1 namespace, 2 name, 3 a number: adds it to a number of up to 18 digits,
+    /// or a sign and 17, that nothing but its time keeps.
     pub(super) add: SqlText,
     /// 1 namespace, 2 name, 3 the version before.
     pub(super) delete: SqlText,

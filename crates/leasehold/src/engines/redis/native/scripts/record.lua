@@ -12,7 +12,7 @@ local VERSION, VALUE, LEASE, ID = 1, 2, 3, 4
 -- Answers.
 local STORED, CONFLICT, LOOK, SUM, NO_NUMBER, TOO_LARGE = 1, 2, 3, 4, 5, 6
 
--- A sum of numbers with fewer digits is exact.
+-- A sum of numbers with no more digits, and a sign, is exact.
 local EXACT = 15
 
 local key
@@ -64,7 +64,7 @@ verbs['a'] = function(verb)
     return { SUM, verb[3] }
   end
   local value = record[VALUE]
-  if not string.find(value, '^%d+$') then return { NO_NUMBER } end
+  if not string.find(value, '^%-?%d+$') then return { NO_NUMBER } end
   if #value > EXACT or #verb[3] > EXACT then return found(record, TOO_LARGE) end
   local sum = text(tonumber(value) + tonumber(verb[3]))
   replace(record, verb[2], sum)
