@@ -56,6 +56,11 @@ pub trait Twist: Debug + Send + Sync + 'static {
         inner.inspect(selector, page)
     }
 
+    /// What it keeps beside the leases.
+    fn records<'a>(&'a self, inner: &'a Inner) -> Option<&'a dyn RecordStore> {
+        inner.records()
+    }
+
     /// What happens without being asked for.
     fn events(&self, inner: &Inner) -> Events {
         inner.events()
@@ -180,7 +185,7 @@ impl<T: Twist> Engine for Twisted<T> {
     }
 
     fn records(&self) -> Option<&dyn RecordStore> {
-        self.inner.records()
+        self.twist.records(&self.inner)
     }
 
     fn close(&self) -> BoxFuture<Result<()>> {

@@ -54,9 +54,13 @@ mod all;
 mod bound;
 mod call;
 mod connection;
+#[cfg(feature = "records")]
+mod counter;
 mod guard;
 #[cfg(feature = "ids")]
 mod ids;
+#[cfg(feature = "records")]
+mod latch;
 mod locks;
 mod mutex;
 #[cfg(feature = "once")]
@@ -68,7 +72,11 @@ mod semaphore;
 pub use all::{All, Guards};
 pub use bound::{Anywhere, Bound, ThisThread};
 pub use connection::ConnectionEvents;
+#[cfg(feature = "records")]
+pub use counter::Counter;
 pub use guard::Guard;
+#[cfg(feature = "records")]
+pub use latch::Latch;
 pub use locks::{Locks, open};
 pub use mutex::Mutex;
 pub use rwlock::RwLock;

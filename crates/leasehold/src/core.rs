@@ -14,6 +14,8 @@ use crate::claim::{Ending, Place, Released, Store};
 use crate::clock::{Clock, Moment};
 use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::detached::{Detached, at_once, here, run_apart};
+#[cfg(any(feature = "records", feature = "ids"))]
+use crate::engine::RecordStore;
 use crate::engine::{BoxFuture, Bus, Engine, Event, Loss};
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::Gate;
@@ -93,6 +95,16 @@ impl Core {
             closing.await;
         }
         shut_down()
+    }
+
+    /// The engine's records, if it has them.
+    #[cfg(any(feature = "records", feature = "ids"))]
+    pub(crate) fn record_store(&self) -> Result<&dyn RecordStore> {
+        self.engine.records().ok_or_else(|| {
+            let scheme = self.engine.profile().scheme;
+            let text = format!("the {scheme} engine keeps no records; use one that does");
+            Error::new(ErrorKind::Unsupported, text)
+        })
     }
 
     /// Lets go of the engine for good, whatever is still on its way. What comes
@@ -270,7 +282,7 @@ impl Core {
 
     /// Takes a hold from someone who did not let go of it: its successor hears
     /// of it.
-    #[cfg(feature = "once")]
+    #[cfg(feature = "records")]
     pub(crate) fn cut_off(self: &Arc<Self>, hold: Arc<Hold>) {
         if self.let_go(&hold).is_some() {
             self.spawn_release(hold, Ending::cut_off());

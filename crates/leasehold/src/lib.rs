@@ -55,8 +55,12 @@ pub use name::{NAME_MAX, NAMESPACE_MAX, Name, Namespace};
 pub use open::staged;
 pub use open::{Opening, open};
 pub use recipes::all::{All, Guards, LockAll};
+#[cfg(feature = "records")]
+pub use recipes::counter::{Counter, Updated};
 #[cfg(feature = "ids")]
 pub use recipes::ids;
+#[cfg(feature = "records")]
+pub use recipes::latch::{Latch, LatchWait};
 pub use recipes::mutex::Mutex;
 #[cfg(feature = "records")]
 pub use recipes::record::Record;
@@ -100,6 +104,9 @@ mod guide {
     #[cfg(feature = "ids")]
     #[doc = include_str!("../../../docs/guide/ids.md")]
     mod ids {}
+    #[cfg(feature = "records")]
+    #[doc = include_str!("../../../docs/guide/latch.md")]
+    mod latch {}
     #[doc = include_str!("../../../docs/guide/many-names.md")]
     mod many_names {}
     #[doc = include_str!("../../../docs/guide/observability.md")]

@@ -8,7 +8,7 @@ use tokio::task::{JoinError, yield_now};
 use crate::acquire::{self, LockRequest, Sought};
 use crate::claim::{Owner, rounded};
 use crate::client::Client;
-#[cfg(feature = "once")]
+#[cfg(feature = "records")]
 use crate::clock::Moment;
 use crate::clock::{Clock, TestClock};
 use crate::connection::ConnectionEvents;
@@ -440,11 +440,7 @@ impl Locks {
     /// The engine's records, if it has them.
     #[cfg(any(feature = "records", feature = "ids"))]
     pub(crate) fn record_store(&self) -> Result<&dyn RecordStore> {
-        self.client.core.engine.records().ok_or_else(|| {
-            let scheme = self.profile().scheme;
-            let text = format!("the {scheme} engine keeps no records; use one that does");
-            Error::new(ErrorKind::Unsupported, text)
-        })
+        self.client.core.record_store()
     }
 
     /// Runs a task on home until it ends by itself.
@@ -465,7 +461,7 @@ impl Locks {
     }
 
     /// What becomes of the client, for those who look on.
-    #[cfg(feature = "ids")]
+    #[cfg(any(feature = "records", feature = "ids"))]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.client.core
     }
@@ -481,7 +477,7 @@ impl Locks {
     }
 
     /// What `task` comes to, or `None` if `until` comes first.
-    #[cfg(feature = "once")]
+    #[cfg(feature = "records")]
     pub(crate) async fn until<T: Send + 'static>(
         &self,
         until: Moment,

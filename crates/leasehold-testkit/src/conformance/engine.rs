@@ -20,6 +20,8 @@ const DEPLOYMENT: &[&str] = &[
     "once",
     "ids",
     "residue",
+    "counter",
+    "latch",
 ];
 
 const ADVISORY: &str = "strategy=advisory&timeout=20s";

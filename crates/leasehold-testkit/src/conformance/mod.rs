@@ -21,6 +21,7 @@
 //! | `verbs`, `modes` | the contract, straight on the engine |
 //! | `records` | versioned values, where an engine keeps them |
 //! | `watchers` | whoever watches them hears of every change |
+//! | `recipes` | counters and latches, which are records |
 //! | `once` | work that is done once for each key |
 //! | `ids` | ids that are unique over all clients |
 //! | `replies` | replies that are lost |
@@ -49,6 +50,7 @@ mod owners;
 pub(crate) mod patience;
 mod promises;
 mod recipe;
+mod recipes;
 mod records;
 mod renewal;
 mod replies;
@@ -95,6 +97,7 @@ pub fn checks() -> Vec<Check> {
         modes::checks(),
         records::checks(),
         watchers::checks(),
+        recipes::checks(),
         once::checks(),
         ids::checks(),
         replies::checks(),

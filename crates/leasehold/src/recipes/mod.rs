@@ -1,8 +1,14 @@
 //! Thin skins over a lease, written once for all engines.
 
 pub(crate) mod all;
+#[cfg(feature = "records")]
+pub(crate) mod counter;
 #[cfg(feature = "ids")]
 pub mod ids;
+#[cfg(feature = "records")]
+pub(crate) mod latch;
+#[cfg(feature = "records")]
+mod lost_race;
 pub(crate) mod mutex;
 #[cfg(feature = "once")]
 pub(crate) mod once;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::lost_race;
 use super::versioned::{Swap, Versioned, decode, encode};
 use super::watch::Watch;
 use crate::claim::{Expect, Store, Ticket};
-use crate::clock::Clock;
 use crate::engine::Scope;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
@@ -20,9 +20,6 @@ use crate::name::Name;
 
 /// How often an update is tried.
 const ATTEMPTS: u32 = 16;
-/// The first pause after a lost race, which doubles, and the longest.
-const PAUSE: Duration = Duration::from_micros(500);
-const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// A versioned value under a name: any serde type, stored as JSON of at most
 /// 1 MiB.
@@ -246,7 +243,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
     ) -> Result<Option<Versioned<T>>> {
         let mut found = self.get().await?;
         for attempt in 0..self.attempts {
-            self.pause(attempt).await?;
+            lost_race::pause(&self.locks, attempt).await?;
             let expect = found.as_ref().map_or(Expect::Absent, |it| Expect::Version(it.version));
             let value = change(found.take().map(|found| found.value));
             match self.write(expect, value.as_ref()).await? {
@@ -282,19 +279,6 @@ impl<T: Serialize + DeserializeOwned + Send + Sync> Record<T> {
             Ok(version) => Ok(version),
             Err(found) => Err(found.map(|record| decode(&name, &record)).transpose()?),
         })
-    }
-
-    /// A little longer after each lost race, and never the same for two. On
-    /// the host's clock: there is no deadline in it for a test to move.
-    async fn pause(&self, attempt: u32) -> Result<()> {
-        let Some(shift) = attempt.checked_sub(2) else { return Ok(()) };
-        let most = PAUSE.saturating_mul(1 << shift.min(16)).min(PAUSE_MAX);
-        let until = Clock::System.now().after(most.mul_f64(fastrand::f64()));
-        let rest = async move {
-            Clock::System.sleep_until(until).await;
-            Ok(())
-        };
-        self.locks.at_home(|| Box::pin(rest)).await
     }
 
     fn outrun(&self) -> Error {

@@ -384,9 +384,7 @@ async fn values_end_with_their_time_or_their_session() {
     server.ctl(&["lease", "revoke", &format!("{:x}", session.id())]);
     let mut last = 0;
     for expected in ["bound", "timed", "timed"] {
-        let Some(ValueNews::Put(name, put)) = soon(news.recv()).await else {
-            panic!("{expected}")
-        };
+        let Some(ValueNews::Put(name, put)) = soon(news.recv()).await else { panic!("{expected}") };
         assert_eq!((name.as_str(), put.version > last), (expected, true));
         last = put.version;
     }

@@ -12,7 +12,7 @@ use super::pace::Pace;
 use super::stock::Stock;
 use crate::clock::Clock;
 use crate::core::Core;
-use crate::engine::{Expect, RecordStore, Store};
+use crate::engine::{Expect, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
@@ -126,14 +126,8 @@ impl Supply {
     /// Moves the record up by so many; where it is then.
     async fn add(&self, amount: u64) -> Result<u64> {
         let amount = i64::try_from(amount).map_err(|_| used_up(&self.name, &self.scale))?;
-        let top = self.records()?.add(self.name.clone(), amount).await?;
+        let top = self.core.record_store()?.add(self.name.clone(), amount).await?;
         u64::try_from(top).map_err(|_| below_zero(&self.name))
-    }
-
-    fn records(&self) -> Result<&dyn RecordStore> {
-        self.core.engine.records().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "the engine keeps no records; use one that does")
-        })
     }
 }
 

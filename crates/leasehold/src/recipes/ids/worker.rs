@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::claim::{Mode, Wants};
 use crate::core::Core;
-use crate::engine::{Expect, RawRecord, RecordStore, Store};
+use crate::engine::{Expect, RawRecord, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
 use crate::locks::Locks;
@@ -142,7 +142,7 @@ impl Mark {
     ) -> Result<Result<(), RawRecord>> {
         let value = format!("{until} {}", self.fence).into_bytes();
         let store = Store::put(self.name.clone(), value).expecting(expect).lasting();
-        match records(core)?.store(store).await? {
+        match core.record_store()?.store(store).await? {
             Ok(version) => {
                 (self.version, self.until) = (Some(version), until);
                 Ok(Ok(()))
@@ -152,12 +152,6 @@ impl Mark {
             Err(None) => Err(disturbed(&self.name)),
         }
     }
-}
-
-fn records(core: &Core) -> Result<&dyn RecordStore> {
-    core.engine.records().ok_or_else(|| {
-        Error::new(ErrorKind::Unsupported, "the engine keeps no records; use one that does")
-    })
 }
 
 /// Mark and fence of a record.
