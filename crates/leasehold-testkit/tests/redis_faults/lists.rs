@@ -106,6 +106,37 @@ async fn a_list_of_a_cluster_is_in_order() -> Checked {
     Ok(())
 }
 
+/// R26: of the many parts of a cluster each is asked for its names once a page, and
+/// for values a few times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_cluster_is_few_commands() -> Checked {
+    const PARTS: usize = 64;
+    let mut fleet = Fleet::cluster()?;
+    let locks = leasehold::open(fleet.url()).await?;
+    store(&locks, false).await?;
+    let mut all = || -> Checked<usize> { fleet.servers().iter().map(asked).sum() };
+    let before = all()?;
+    let pages = list(&locks).await?;
+    let commands = all()? - before;
+    assert!(commands <= 6 * PARTS * pages, "{commands} commands for {pages} pages");
+    assert!(commands < RECORDS, "{commands} commands for {RECORDS} records");
+    Ok(())
+}
+
+/// R26: behind sentinels, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_behind_sentinels_is_few_commands() -> Checked {
+    let mut fleet = Fleet::watched(1)?;
+    let locks = leasehold::open(fleet.url()).await?;
+    store(&locks, false).await?;
+    let primary = fleet.primary()?;
+    let before = asked(&fleet.servers()[primary])?;
+    let pages = list(&locks).await?;
+    let commands = asked(&fleet.servers()[primary])? - before;
+    assert!(commands <= 25 * pages, "{commands} commands for {pages} pages");
+    Ok(())
+}
+
 /// R26: an answer is not much larger than what one value takes, whatever came
 /// before: a server closes a connection to which it owes more, and it is that of
 /// the locks.
