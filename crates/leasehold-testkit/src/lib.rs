@@ -10,6 +10,7 @@
 //! | [`register`] | a resource that checks fences, shared by many processes |
 //! | [`check`] | the checkers that read both and name the two operations that clash |
 //! | [`contest`] | clients that contend for a few names while a server is shaken |
+//! | [`audience`] | one who listens to a cache, and holds it to what it promises |
 //! | [`sweep`] | drops a future at every point where it can be dropped |
 //! | [`conformance`] | what every engine must do: one trial per check |
 //! | [`holder`] | a process that holds locks and can be killed |
@@ -26,6 +27,7 @@
 // need a clock they can stop. This crate waits for real processes and sockets.
 #![allow(clippy::disallowed_methods)]
 
+pub mod audience;
 pub mod check;
 pub mod conformance;
 pub mod contest;

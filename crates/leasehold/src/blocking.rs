@@ -22,8 +22,8 @@
 //! }
 //! ```
 //!
-//! Handles of `once` and `ids` are the same for both: their calls that wait have
-//! a twin here, such as `once.blocking_run(..)` and `ids.blocking_next()`.
+//! Handles of `once`, `ids` and `cache` are the same for both: their calls that wait
+//! have a twin here, such as `once.blocking_run(..)` and `ids.blocking_next()`.
 //!
 //! # Inside an async runtime
 //!
@@ -52,6 +52,8 @@
 
 mod all;
 mod bound;
+#[cfg(feature = "records")]
+mod cache;
 mod call;
 mod connection;
 #[cfg(feature = "records")]

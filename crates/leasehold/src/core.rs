@@ -25,6 +25,8 @@ use crate::losses::Losses;
 use crate::observe::Observer;
 use crate::owners::Owners;
 use crate::schedule::Schedule;
+#[cfg(feature = "records")]
+use crate::watches::SharedWatches;
 
 /// The pause between two tries to release what could not be released.
 const RELEASE_AGAIN: Duration = Duration::from_millis(200);
@@ -43,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) losses: Losses,
     pub(crate) tasks: TaskTracker,
     pub(crate) observer: Observer,
+    #[cfg(feature = "records")]
+    pub(crate) watches: Arc<SharedWatches>,
     connection: Mutex<ConnectionState>,
     /// Tells users of the connection, and of nothing else: one who does not listen
     /// must not pile up the losses of a hundred thousand leases.
@@ -67,6 +71,8 @@ impl Core {
             owners: Owners::default(),
             losses: Losses::default(),
             tasks: TaskTracker::default(),
+            #[cfg(feature = "records")]
+            watches: Arc::default(),
             closed: AtomicBool::new(false),
             closing: Notify::new(),
             engine_closed: AtomicBool::new(false),

@@ -38,6 +38,8 @@ mod shrink;
 pub mod sim;
 pub mod sql;
 mod url;
+#[cfg(feature = "records")]
+mod watches;
 
 pub use claim::{Mode, Owner, Predecessor, Released};
 pub use clock::{Clock, Moment, TestClock};
@@ -74,6 +76,16 @@ pub use recipes::versioned::{Swap, Versioned};
 #[cfg(feature = "records")]
 pub use recipes::watch::{Change, Watch};
 
+/// Records of a path, kept here as the store has them. It begins with
+/// [`Locks::cache`].
+#[cfg(feature = "records")]
+pub mod cache {
+    pub use crate::recipes::cache::{
+        Cache, CacheBuilder, CacheEntry, CacheEvent, CacheEvents, CacheFreshness, KeyOnly,
+        Snapshot, StaleReason,
+    };
+}
+
 /// Work that is done one time for each key: idempotency keys, one-time tokens and
 /// fingerprints. It begins with [`Locks::once`].
 #[cfg(feature = "once")]
@@ -87,6 +99,9 @@ pub mod once {
 /// The guides, so that their code is compiled and run with the other tests.
 #[cfg(doctest)]
 mod guide {
+    #[cfg(feature = "records")]
+    #[doc = include_str!("../../../docs/guide/caches.md")]
+    mod caches {}
     #[doc = include_str!("../../../docs/guide/choosing-a-ttl.md")]
     mod choosing_a_ttl {}
     #[cfg(feature = "redis")]

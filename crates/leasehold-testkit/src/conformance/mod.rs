@@ -22,6 +22,7 @@
 //! | `records` | versioned values, where an engine keeps them |
 //! | `watchers` | whoever watches them hears of every change |
 //! | `recipes` | counters and latches, which are records |
+//! | `cache` | records at hand, as the store has them |
 //! | `once` | work that is done once for each key |
 //! | `ids` | ids that are unique over all clients |
 //! | `replies` | replies that are lost |
@@ -29,6 +30,7 @@
 //! | `residue` | what is left: nothing |
 
 mod all;
+mod cache;
 mod cancel;
 pub mod check;
 mod direct;
@@ -98,6 +100,7 @@ pub fn checks() -> Vec<Check> {
         records::checks(),
         watchers::checks(),
         recipes::checks(),
+        cache::checks(),
         once::checks(),
         ids::checks(),
         replies::checks(),

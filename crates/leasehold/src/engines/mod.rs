@@ -19,6 +19,8 @@ mod sqlite;
 mod zookeeper;
 
 pub use kit::lifeline::lifelines;
+#[cfg(feature = "records")]
+pub(crate) use kit::watch_queue::WatchQueue;
 pub use schema::schema;
 
 #[cfg(all(leasehold_sim, feature = "quorum"))]

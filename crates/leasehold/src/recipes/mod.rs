@@ -2,6 +2,8 @@
 
 pub(crate) mod all;
 #[cfg(feature = "records")]
+pub(crate) mod cache;
+#[cfg(feature = "records")]
 pub(crate) mod counter;
 #[cfg(feature = "ids")]
 pub mod ids;

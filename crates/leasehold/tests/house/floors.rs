@@ -17,7 +17,7 @@ const FLOORS: &[&[&str]] = &[
     &["fence", "sql"],
     &["engines", "layers"],
     &["hold", "gate", "detached"],
-    &["schedule", "owners", "losses", "observe"],
+    &["schedule", "owners", "losses", "observe", "watches"],
     &["core"],
     &["keeper", "acquire"],
     &["client"],

@@ -12,7 +12,7 @@ const EVENTS_MAX: usize = 1024;
 const BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Default)]
-pub(in crate::engines) struct WatchQueue {
+pub(crate) struct WatchQueue {
     queue: Mutex<QueuedEvents>,
     news: Notify,
 }
@@ -29,7 +29,7 @@ impl WatchQueue {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(in crate::engines) fn push(&self, event: RecordEvent) {
+    pub(crate) fn push(&self, event: RecordEvent) {
         let mut queue = self.queue();
         queue.bytes += size(&event);
         queue.events.push_back(event);
@@ -43,20 +43,20 @@ impl WatchQueue {
 
     /// What comes next: an event, `Some(None)` at the end, `None` if there is
     /// nothing yet.
-    pub(in crate::engines) fn pop(&self) -> Option<Option<RecordEvent>> {
+    pub(crate) fn pop(&self) -> Option<Option<RecordEvent>> {
         let mut queue = self.queue();
         let event = queue.events.pop_front();
         queue.bytes -= event.as_ref().map_or(0, size);
         (event.is_some() || queue.closed).then_some(event)
     }
 
-    pub(in crate::engines) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.queue().closed = true;
         self.news.notify_one();
     }
 
     /// Resolves when there may be something to pop.
-    pub(in crate::engines) async fn news(&self) {
+    pub(crate) async fn news(&self) {
         self.news.notified().await;
     }
 }
