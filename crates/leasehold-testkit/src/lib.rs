@@ -48,6 +48,7 @@ pub mod server;
 pub mod soak;
 pub mod sweep;
 pub mod twist;
+pub mod twist_records;
 pub mod worked;
 pub mod znodes;
 

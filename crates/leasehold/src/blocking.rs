@@ -24,6 +24,9 @@
 //!
 //! Handles of `once`, `ids` and `cache` are the same for both: their calls that wait
 //! have a twin here, such as `once.blocking_run(..)` and `ids.blocking_next()`.
+//! Other handles are the same for both: their calls that wait have a twin here, such
+//! as `once.blocking_run(..)`, `ids.blocking_next()` and `reign.blocking_resign()`,
+//! and what is awaited with options has `.blocking()`.
 //!
 //! # Inside an async runtime
 //!
@@ -51,6 +54,8 @@
 //! ```
 
 mod all;
+#[cfg(feature = "records")]
+mod barrier;
 mod bound;
 #[cfg(feature = "records")]
 mod cache;
@@ -58,6 +63,7 @@ mod call;
 mod connection;
 #[cfg(feature = "records")]
 mod counter;
+mod election;
 mod guard;
 #[cfg(feature = "ids")]
 mod ids;

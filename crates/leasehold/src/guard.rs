@@ -335,8 +335,14 @@ impl Guard {
         self.releaser.loaded.take()
     }
 
+    /// Why it is not ours any more, for whoever has heard so.
+    #[cfg(feature = "records")]
+    pub(crate) fn why_lost(&self) -> Error {
+        self.check().err().unwrap_or_else(|| lost(self.name(), &Loss::Gone))
+    }
+
     /// What the holder of a guard may look at without having it.
-    #[cfg(feature = "once")]
+    #[cfg(feature = "records")]
     pub(crate) fn watched(&self) -> Arc<Hold> {
         Arc::clone(self.hold())
     }

@@ -153,17 +153,20 @@ impl Hold {
         if facts.is_held() && self.clock.now() >= facts.deadline {
             return Standing::Lost(Loss::Expired);
         }
-        match &facts.phase {
-            HoldPhase::Asked | HoldPhase::Held => Standing::Held,
-            HoldPhase::Jeopardy => Standing::Jeopardy,
-            HoldPhase::Lost(loss) => Standing::Lost(loss.clone()),
-            HoldPhase::Released => Standing::Released,
-        }
+        facts.phase.standing()
     }
 
     /// Resolves when the lease is not ours any more, or was released.
     pub(crate) async fn ended(&self) {
         self.facts.until(Facts::has_ended).await;
+    }
+
+    /// Resolves when it has got into jeopardy, out of it, or to its end, since it
+    /// stood like this.
+    #[cfg(feature = "records")]
+    pub(crate) async fn turned(&self, from: &Standing) -> Standing {
+        self.facts.until(|facts| facts.phase.standing() != *from).await;
+        self.facts.lock().phase.standing()
     }
 
     /// Resolves when somebody has asked the holder to let go.
@@ -271,7 +274,11 @@ impl Hold {
         let mut facts = self.facts.lock();
         if facts.is_held() && self.clock.now() < facts.deadline {
             facts.confirm(sent_at, ttl, drift);
+            let news = facts.phase == HoldPhase::Jeopardy;
             facts.phase = HoldPhase::Held;
+            if news {
+                self.facts.tell(&facts);
+            }
         }
     }
 
@@ -281,6 +288,7 @@ impl Hold {
         let news = facts.phase == HoldPhase::Held;
         if news {
             facts.phase = HoldPhase::Jeopardy;
+            self.facts.tell(&facts);
         }
         news
     }

@@ -59,6 +59,11 @@ pub use open::{Opening, open};
 pub use recipes::all::{All, Guards, LockAll};
 #[cfg(feature = "records")]
 pub use recipes::counter::{Counter, Updated};
+pub use recipes::barrier::{Barrier, WaitOpen};
+#[cfg(feature = "records")]
+pub use recipes::election::{
+    Campaign, Candidacy, Election, Leader, Leadership, Observer, Reign, Requeue, Sighting,
+};
 #[cfg(feature = "ids")]
 pub use recipes::ids;
 #[cfg(feature = "records")]

@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::task::{JoinError, yield_now};
 
 use crate::acquire::{self, LockRequest, Sought};
+#[cfg(feature = "records")]
+use crate::claim::Ticket;
 use crate::claim::{Owner, rounded};
 use crate::client::Client;
 #[cfg(feature = "records")]
@@ -466,14 +468,30 @@ impl Locks {
         &self.client.core
     }
 
-    /// Whether a guard's lease is on this engine.
+    /// What binds a record to the lease of a guard.
     #[cfg(feature = "records")]
-    pub(crate) fn granted(&self, guard: &Guard) -> bool {
-        guard.is_of(&self.client)
+    pub(crate) fn ticket_of(&self, guard: &Guard) -> Result<Ticket> {
+        if guard.is_of(&self.client) {
+            return Ok(guard.ticket());
+        }
+        let text = "a record can only be bound to a lease on its own engine";
+        Err(Error::invalid(text).with("lease", guard.name()))
     }
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.client.core.clock
+    }
+
+    /// Waits a while, wherever the caller is polled.
+    #[cfg(feature = "records")]
+    pub(crate) async fn rest(&self, span: Duration) -> Result<()> {
+        let clock = self.clock().clone();
+        let until = clock.now().after(span);
+        let rest = async move {
+            clock.sleep_until(until).await;
+            Ok(())
+        };
+        self.at_home(|| Box::pin(rest)).await
     }
 
     /// What `task` comes to, or `None` if `until` comes first.

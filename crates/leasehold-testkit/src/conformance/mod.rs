@@ -23,6 +23,7 @@
 //! | `watchers` | whoever watches them hears of every change |
 //! | `recipes` | counters and latches, which are records |
 //! | `cache` | records at hand, as the store has them |
+//! | `elections`, `barriers` | recipes over leases and records |
 //! | `once` | work that is done once for each key |
 //! | `ids` | ids that are unique over all clients |
 //! | `replies` | replies that are lost |
@@ -31,9 +32,11 @@
 
 mod all;
 mod cache;
+mod barriers;
 mod cancel;
 pub mod check;
 mod direct;
+mod elections;
 mod ending;
 mod engine;
 mod exclusion;
@@ -101,6 +104,8 @@ pub fn checks() -> Vec<Check> {
         watchers::checks(),
         recipes::checks(),
         cache::checks(),
+        elections::checks(),
+        barriers::checks(),
         once::checks(),
         ids::checks(),
         replies::checks(),

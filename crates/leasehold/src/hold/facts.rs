@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::standing::Standing;
 use crate::claim::{Mode, Predecessor};
 use crate::clock::Moment;
 use crate::engine::Loss;
@@ -59,6 +60,18 @@ pub(super) enum HoldPhase {
     Jeopardy,
     Lost(Loss),
     Released,
+}
+
+impl HoldPhase {
+    /// How it stands, whatever the clock says.
+    pub(super) fn standing(&self) -> Standing {
+        match self {
+            Self::Asked | Self::Held => Standing::Held,
+            Self::Jeopardy => Standing::Jeopardy,
+            Self::Lost(loss) => Standing::Lost(loss.clone()),
+            Self::Released => Standing::Released,
+        }
+    }
 }
 
 impl Facts {

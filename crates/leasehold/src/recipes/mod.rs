@@ -11,6 +11,13 @@ pub mod ids;
 pub(crate) mod latch;
 #[cfg(feature = "records")]
 mod lost_race;
+pub(crate) mod barrier;
+#[cfg(feature = "records")]
+pub(crate) mod election;
+#[cfg(feature = "ids")]
+pub mod ids;
+#[cfg(feature = "records")]
+mod live_record;
 pub(crate) mod mutex;
 #[cfg(feature = "once")]
 pub(crate) mod once;

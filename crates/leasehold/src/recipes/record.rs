@@ -101,12 +101,7 @@ impl<T> Record<T> {
     /// ```
     #[must_use]
     pub fn bound_to(mut self, guard: &Guard) -> Self {
-        self.lease = Some(if self.locks.granted(guard) {
-            Ok(guard.ticket())
-        } else {
-            let text = "a record can only be bound to a lease on its own engine";
-            Err(Error::invalid(text).with("lease", guard.name()))
-        });
+        self.lease = Some(self.locks.ticket_of(guard));
         self
     }
 

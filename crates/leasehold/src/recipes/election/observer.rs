@@ -1,0 +1,113 @@
+//! An observer: sees who leads, and does not take part.
+
+use tokio::sync::watch;
+
+use super::leader::{Leader, Sighting, Sightings};
+use crate::connection::{ConnectionEvents, ConnectionState};
+use crate::error::Result;
+use crate::locks::Locks;
+use crate::name::Name;
+use crate::recipes::live_record::LiveRecord;
+
+/// Who leads, as it changes. The latest counts: who does not look for a while is
+/// told what is so by then.
+///
+/// It never tells of a leader from before: of two leaders, the one with the
+/// smaller fence is told first or not at all.
+#[derive(Debug)]
+pub struct Observer {
+    news: watch::Receiver<Option<Result<Sighting>>>,
+    _locks: Locks,
+}
+
+impl Observer {
+    pub(super) async fn start(locks: &Locks, name: Name) -> Result<Self> {
+        let connection = locks.events();
+        let record = LiveRecord::follow(locks, &name).await?;
+        let (tell, news) = watch::channel(None);
+        let mut lookout = Lookout { name, record, sightings: Sightings::default(), tell };
+        lookout.look();
+        locks.spawn(lookout.run(connection));
+        Ok(Self { news, _locks: locks.clone() })
+    }
+
+    /// Who leads, at the first call; then each change. `None` once the locks were
+    /// shut down.
+    ///
+    /// # Errors
+    ///
+    /// `Unexpected` if something else wrote the record of this election; the
+    /// observer goes on.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call misses nothing: the next one returns it.
+    pub async fn next(&mut self) -> Result<Option<Sighting>> {
+        while self.news.changed().await.is_ok() {
+            if let Some(news) = self.news.borrow_and_update().clone() {
+                return news.map(Some);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The task behind an observer.
+struct Lookout {
+    name: Name,
+    record: LiveRecord,
+    sightings: Sightings,
+    tell: watch::Sender<Option<Result<Sighting>>>,
+}
+
+impl Lookout {
+    /// Looks on until nobody listens, or the locks were shut down.
+    async fn run(mut self, mut connection: ConnectionEvents) {
+        let tell = self.tell.clone();
+        loop {
+            let seen = tokio::select! {
+                biased;
+                () = tell.closed() => return,
+                state = connection.next() => match state {
+                    None => return,
+                    Some(state) => self.note(state).await,
+                },
+                changed = self.record.changed() => changed,
+            };
+            match seen {
+                Ok(()) => self.look(),
+                Err(error) => return self.say(Err(error)),
+            }
+        }
+    }
+
+    /// While the connection is gone nobody knows who leads.
+    async fn note(&mut self, state: ConnectionState) -> Result<()> {
+        match state {
+            ConnectionState::Suspended | ConnectionState::Lost => {
+                self.record.doubt();
+                let _ = self.sightings.doubt().map(|sighting| self.say(Ok(sighting)));
+                Ok(())
+            }
+            ConnectionState::Connected | ConnectionState::Reconnected => Ok(()),
+        }
+    }
+
+    /// Tells what is there, if that is news, and if it is known.
+    fn look(&mut self) {
+        if self.record.is_in_doubt() {
+            return;
+        }
+        let found = self.record.record().map(|record| Leader::read(&self.name, record));
+        match found.transpose() {
+            Ok(found) => {
+                let _ = self.sightings.see(found).map(|sighting| self.say(Ok(sighting)));
+            }
+            Err(error) => self.say(Err(error)),
+        }
+    }
+
+    fn say(&self, what: Result<Sighting>) {
+        let _ = self.tell.send(Some(what));
+    }
+}
