@@ -1,10 +1,15 @@
 //! `Locks`: the one handle.
 
+#[cfg(feature = "records")]
+mod presences;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinError, yield_now};
 
+#[cfg(feature = "records")]
+use self::presences::Presences;
 use crate::acquire::{self, LockRequest, Sought};
 #[cfg(feature = "records")]
 use crate::claim::Ticket;
@@ -15,7 +20,7 @@ use crate::clock::Moment;
 use crate::clock::{Clock, TestClock};
 use crate::connection::ConnectionEvents;
 use crate::core::Core;
-#[cfg(feature = "ids")]
+#[cfg(any(feature = "records", feature = "ids"))]
 use crate::detached::run_apart;
 use crate::detached::{Detached, at_once, here};
 #[cfg(any(feature = "records", feature = "ids"))]
@@ -27,6 +32,8 @@ use crate::engines::memory::Memory;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Sequencer;
 use crate::guard::Guard;
+#[cfg(feature = "records")]
+use crate::home::Handle;
 use crate::name::{Name, Namespace};
 
 /// How many leases are given back in one go.
@@ -59,6 +66,8 @@ pub struct Locks {
     owner: Option<Owner>,
     routes: Arc<[(Arc<str>, Self)]>,
     wait_limit: Option<Duration>,
+    #[cfg(feature = "records")]
+    presences: Presences,
 }
 
 impl Locks {
@@ -117,6 +126,8 @@ impl Locks {
             owner: None,
             routes: Arc::new([]),
             wait_limit: None,
+            #[cfg(feature = "records")]
+            presences: Presences::default(),
         })
     }
 
@@ -439,10 +450,22 @@ impl Locks {
         &self.namespace
     }
 
+    /// The leases that stand for this client.
+    #[cfg(feature = "records")]
+    pub(crate) const fn presences(&self) -> &Presences {
+        &self.presences
+    }
+
     /// The engine's records, if it has them.
     #[cfg(any(feature = "records", feature = "ids"))]
     pub(crate) fn record_store(&self) -> Result<&dyn RecordStore> {
         self.client.core.record_store()
+    }
+
+    /// The way to home.
+    #[cfg(feature = "records")]
+    pub(crate) fn home(&self) -> &Handle {
+        &self.client.core.home
     }
 
     /// Runs a task on home until it ends by itself.
@@ -452,7 +475,7 @@ impl Locks {
     }
 
     /// Runs a task that the end of the client waits for, a second at most.
-    #[cfg(feature = "ids")]
+    #[cfg(any(feature = "records", feature = "ids"))]
     pub(crate) fn finish(&self, task: impl Future<Output = ()> + Send + 'static) {
         let counted = self.client.core.tasks.begin();
         let task = async move {

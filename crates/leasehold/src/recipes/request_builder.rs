@@ -14,7 +14,7 @@ use crate::locks::Locks;
 use crate::name::Name;
 
 /// The ttl if none is given.
-const TTL: Duration = Duration::from_secs(30);
+pub(crate) const TTL: Duration = Duration::from_secs(30);
 
 /// A name and how to ask for it.
 #[derive(Clone, Debug)]

@@ -1,0 +1,300 @@
+//! Entering: the wait for enough others.
+//!
+//! Whoever sees enough who wait writes the next round, if nobody else was faster.
+//! Before that it reads the last round and then lists who is here, in this order:
+//! whoever gives up removes its record and then writes the last round anew. So
+//! either the list was made without it, or its write makes the decision fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::DoubleBarrier;
+use super::inside::Inside;
+use super::round::Round;
+use crate::claim::{Expect, Store};
+use crate::clock::Moment;
+use crate::detached::{Detached, Handoff};
+use crate::engine::BoxFuture;
+use crate::error::{Effect, Error, ErrorKind, Result};
+use crate::recipes::cache::{Cache, KeyOnly};
+use crate::recipes::present_record::{PresentRecord, PresentValue};
+use crate::recipes::live_record::LiveRecord;
+
+/// How long each of the others leaves the decision to those before it.
+const TURN: Duration = Duration::from_millis(50);
+/// The pause before an engine is asked again that was away.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A double barrier to be entered.
+///
+/// # Cancel safety
+///
+/// A dropped future waits no more.
+#[must_use = "does nothing unless awaited"]
+#[derive(Debug)]
+pub struct Enter {
+    barrier: DoubleBarrier,
+    limit: Option<Duration>,
+}
+
+impl Enter {
+    pub(super) const fn new(barrier: DoubleBarrier, limit: Option<Duration>) -> Self {
+        Self { barrier, limit }
+    }
+
+    /// Waits at most this long for the others; then the error is `TimedOut`, and
+    /// nobody has counted us.
+    pub const fn within(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    async fn enter(self) -> Result<Inside> {
+        self.barrier.check()?;
+        let now = self.barrier.locks.clock().now();
+        let until = self.limit.map_or(Moment::NEVER, |limit| now.after(limit));
+        let home = self.barrier.locks.home().clone();
+        let task = move |handoff: Arc<Handoff<_>>| async move {
+            let entered = enter(self.barrier, until, &handoff).await;
+            handoff.put(entered);
+        };
+        Detached::new(home, task).await
+    }
+}
+
+impl IntoFuture for Enter {
+    type Output = Result<Inside>;
+    type IntoFuture = BoxFuture<Result<Inside>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.enter())
+    }
+}
+
+async fn enter(
+    barrier: DoubleBarrier,
+    until: Moment,
+    handoff: &Handoff<Result<Inside>>,
+) -> Result<Inside> {
+    let here = barrier.locks.cache::<()>(barrier.members_path()).keys_only().start().await?;
+    let last = LiveRecord::follow(&barrier.locks, &barrier.round_name()?).await?;
+    let value = PresentValue::new(&barrier.label, "");
+    let name = barrier.locks.name(&format!("{}/{}", barrier.members_path(), value.mark))?;
+    let record = PresentRecord::enter(&barrier.locks, name, barrier.ttl, value).await?;
+    let clock = barrier.locks.clock().clone();
+    let mut newcomer = Newcomer { barrier, record, here, last };
+    let begun = tokio::select! {
+        biased;
+        begun = newcomer.wait() => Some(begun),
+        () = clock.sleep_until(until) => None,
+        () = handoff.abandoned() => None,
+    };
+    match begun {
+        Some(Ok(round)) => Ok(newcomer.begin(round)),
+        Some(Err(error)) => newcomer.give_up().await.and(Err(error)),
+        None => newcomer.give_up().await,
+    }
+}
+
+/// One who waits.
+struct Newcomer {
+    barrier: DoubleBarrier,
+    record: PresentRecord,
+    here: Cache<KeyOnly>,
+    last: LiveRecord,
+}
+
+impl Newcomer {
+    fn mark(&self) -> &Arc<str> {
+        &self.record.value().mark
+    }
+
+    fn begin(self, round: Round) -> Inside {
+        Inside::new(self.barrier, round, self.record, self.here)
+    }
+
+    /// Waits for the round that we begin in. May be dropped at any point.
+    async fn wait(&mut self) -> Result<Round> {
+        let mut news = self.here.events();
+        loop {
+            let round = self.told()?;
+            if round.names(self.mark()) {
+                return Ok(round);
+            }
+            self.see_to_our_record().await?;
+            let turn = self.turn(&round);
+            let clock = self.barrier.locks.clock().clone();
+            let at = turn.map_or(Moment::NEVER, |turn| clock.now().after(TURN * turn));
+            tokio::select! {
+                biased;
+                changed = self.last.changed() => changed?,
+                news = news.next() => drop(news.ok_or_else(crate::core::shut_down)?),
+                () = clock.sleep_until(at) => self.try_to_decide().await?,
+            }
+        }
+    }
+
+    /// The last round, as far as we were told.
+    fn told(&self) -> Result<Round> {
+        self.last.record().map_or_else(|| Ok(Round::default()), |it| self.read(&it.value))
+    }
+
+    fn read(&self, value: &[u8]) -> Result<Round> {
+        serde_json::from_slice(value).map_err(|cause| {
+            let text = "the record of the rounds was written by something else";
+            let error = Error::new(ErrorKind::Unexpected, text);
+            error.with("barrier", &self.barrier.path).caused_by(cause)
+        })
+    }
+
+    /// Whoever was taken for dead waits as a newcomer.
+    async fn see_to_our_record(&mut self) -> Result<()> {
+        if self.record.presence().check().is_ok() {
+            return Ok(());
+        }
+        match self.record.enter_again().await {
+            Err(error) if may_pass(&error) => self.barrier.locks.rest(PAUSE).await,
+            entered => entered,
+        }
+    }
+
+    /// How many decide before us, if enough are here: the one who came last of those
+    /// who are to begin is the first to do so.
+    fn turn(&self, round: &Round) -> Option<u32> {
+        let waiting = round.waiting(&self.marks());
+        let size = self.barrier.size;
+        let begin = waiting.get(..size)?;
+        let at = begin.iter().rev().position(|mark| mark == self.mark());
+        Some(u32::try_from(at.unwrap_or(size)).unwrap_or(u32::MAX))
+    }
+
+    /// Who is here as far as we were told, in the order of arrival.
+    fn marks(&self) -> Vec<Arc<str>> {
+        let all = self.here.snapshot();
+        let mut here: Vec<(u64, Arc<str>)> =
+            all.iter().map(|(name, entry)| (entry.version(), mark_of(name.as_str()))).collect();
+        here.sort();
+        here.into_iter().map(|(_, mark)| mark).collect()
+    }
+
+    /// Writes the next round, if enough are here. One that cannot be reached is
+    /// asked again.
+    async fn try_to_decide(&mut self) -> Result<()> {
+        match self.decide().await {
+            Ok(true) => {}
+            Ok(false) => self.barrier.locks.rest(TURN).await?,
+            Err(error) if may_pass(&error) => self.barrier.locks.rest(PAUSE).await?,
+            Err(error) => return Err(error),
+        }
+        // What came of it, ours or not, is read and not guessed.
+        self.last.doubt();
+        self.last.changed().await
+    }
+
+    /// False if too few are here, or somebody else was faster.
+    async fn decide(&self) -> Result<bool> {
+        let (expect, round) = self.last_round().await?;
+        let listed = self.barrier.locks.records::<PresentValue>(self.barrier.members_path());
+        let mut here: Vec<(u64, Arc<str>)> = listed
+            .list(1)
+            .await?
+            .into_iter()
+            .map(|(_, found)| (found.version, found.value.mark))
+            .collect();
+        here.sort();
+        let here: Vec<Arc<str>> = here.into_iter().map(|(_, mark)| mark).collect();
+        match round.next(&here, self.barrier.size) {
+            Some(next) => self.write(expect, &next).await,
+            None => Ok(false),
+        }
+    }
+
+    /// The last round as it is stored, and what a write must expect.
+    async fn last_round(&self) -> Result<(Expect, Round)> {
+        let (name, locks) = (self.barrier.round_name()?, &self.barrier.locks);
+        let record_store = locks.record_store()?;
+        let Some(found) = locks.at_home(|| record_store.load(name)).await? else {
+            return Ok((Expect::Absent, Round::default()));
+        };
+        Ok((Expect::Version(found.version), self.read(&found.value)?))
+    }
+
+    /// Writes a round; false if somebody else was faster.
+    async fn write(&self, expect: Expect, round: &Round) -> Result<bool> {
+        let value = serde_json::to_vec(round).unwrap_or_default();
+        let store = Store::put(self.barrier.round_name()?, value).expecting(expect);
+        let record_store = self.barrier.locks.record_store()?;
+        Ok(self.barrier.locks.at_home(|| record_store.store(store)).await?.is_ok())
+    }
+
+    /// Waits no more. If a round was decided with us in that very moment, we have
+    /// begun. Asks for a ttl at most: by then nobody counts us any more.
+    async fn give_up(mut self) -> Result<Inside> {
+        let clock = self.barrier.locks.clock().clone();
+        let until = clock.now().after(self.barrier.ttl);
+        let begun = tokio::select! {
+            begun = self.leave_and_withdraw() => begun,
+            () = clock.sleep_until(until) => Err(untold(&self.barrier)),
+        };
+        match begun {
+            Ok(Some(round)) => {
+                // Should it fail, the others see us leave.
+                let _ = self.record.enter_again().await;
+                Ok(self.begin(round))
+            }
+            Ok(None) => Err(too_few(&self.barrier)),
+            Err(error) => {
+                self.record.leave_apart();
+                Err(error)
+            }
+        }
+    }
+
+    async fn leave_and_withdraw(&self) -> Result<Option<Round>> {
+        loop {
+            let withdrawn = match self.record.leave().await {
+                Ok(_) => self.withdraw().await,
+                Err(error) => Err(error),
+            };
+            match withdrawn {
+                Err(error) if may_pass(&error) => self.barrier.locks.rest(PAUSE).await?,
+                withdrawn => return withdrawn,
+            }
+        }
+    }
+
+    /// Makes every decision fail that was begun while we were here; or the round that
+    /// we are in.
+    async fn withdraw(&self) -> Result<Option<Round>> {
+        loop {
+            let (expect, round) = self.last_round().await?;
+            if round.names(self.mark()) {
+                return Ok(Some(round));
+            }
+            if self.write(expect, &round).await? {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn mark_of(name: &str) -> Arc<str> {
+    name.rsplit('/').next().unwrap_or(name).into()
+}
+
+/// Whether another try may not meet this error.
+fn may_pass(error: &Error) -> bool {
+    error.is_retryable() || error.is_lost() || error.effect() == Effect::Unknown
+}
+
+fn too_few(barrier: &DoubleBarrier) -> Error {
+    let text = format!("fewer than {} were here in time; nobody has counted us", barrier.size);
+    Error::new(ErrorKind::TimedOut, text).with("barrier", &barrier.path)
+}
+
+fn untold(barrier: &DoubleBarrier) -> Error {
+    let text = "the engine is away, so nobody knows whether the others have begun with us; they \
+                see us leave";
+    let error = Error::new(ErrorKind::Unavailable, text).unknown();
+    error.with("barrier", &barrier.path)
+}
