@@ -129,7 +129,7 @@ impl RecordStore for ShakyRecords {
         })
     }
 
-    fn add(&self, name: Name, amount: u64) -> BoxFuture<Result<u64>> {
+    fn add(&self, name: Name, amount: i64) -> BoxFuture<Result<i64>> {
         self.inner().add(name, amount)
     }
 

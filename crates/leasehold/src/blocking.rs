@@ -27,6 +27,8 @@
 //! Other handles are the same for both: their calls that wait have a twin here, such
 //! as `once.blocking_run(..)`, `ids.blocking_next()` and `reign.blocking_resign()`,
 //! and what is awaited with options has `.blocking()`.
+//! Handles of `once`, `ids` and `cache` are the same for both: their calls that wait
+//! have a twin here, such as `once.blocking_run(..)` and `ids.blocking_next()`.
 //!
 //! # Inside an async runtime
 //!
@@ -63,7 +65,11 @@ mod call;
 mod connection;
 #[cfg(feature = "records")]
 mod counter;
+mod double_barrier;
+#[cfg(feature = "records")]
 mod election;
+#[cfg(feature = "records")]
+mod group;
 mod guard;
 #[cfg(feature = "ids")]
 mod ids;

@@ -1,6 +1,8 @@
 //! What the user's handles and guards keep alive together.
 
 use std::sync::Arc;
+#[cfg(feature = "records")]
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -48,12 +50,44 @@ impl Client {
         self.core.check_open()
     }
 
-    /// Waits for what is under way, except in a simulation: there, nobody else
-    /// could go on meanwhile.
+    /// Whether this thread may wait for what happens on home. In a simulation nobody
+    /// else could go on meanwhile.
+    fn may_block(&self) -> bool {
+        cfg!(not(leasehold_sim)) && !self.home.is_this_thread()
+    }
+
+    /// Waits for what is under way, where that is possible.
     fn take_leave(&self) {
-        if cfg!(not(leasehold_sim)) {
+        if self.may_block() {
             self.core.tasks.block_until_done(FAREWELL);
         }
+    }
+
+    /// Waits until a task on home has ended, which then drops the other side; not for
+    /// long, and not at all where nobody may wait.
+    #[cfg(feature = "records")]
+    pub(crate) fn wait_for(&self, ended: &Receiver<()>) {
+        if self.may_block() {
+            // Nothing is ever sent.
+            let _ = ended.recv_timeout(FAREWELL);
+        }
+    }
+
+    /// The end of a client whose last handle was in a task on home.
+    fn end_at_home(&self) {
+        let (core, home) = (Arc::clone(&self.core), Arc::clone(&self.home));
+        let end = async move {
+            let until = core.clock.now().after(FAREWELL);
+            tokio::select! {
+                () = core.tasks.done() => {}
+                () = core.clock.sleep_until(until) => {}
+            }
+            // There is nobody left to tell; what remains ends with its ttl.
+            let _ = core.close_engine().await;
+            let _ = core.left_behind();
+            drop(home);
+        };
+        self.home.handle().spawn(end);
     }
 
     /// Refuses to leave anything to a home that a fork has left behind.
@@ -67,6 +101,9 @@ impl Drop for Client {
         // In a forked child nobody carries out tasks.
         if self.home.check_pid().is_err() || self.core.is_closed() {
             return;
+        }
+        if cfg!(not(leasehold_sim)) && self.home.is_this_thread() {
+            return self.end_at_home();
         }
         self.take_leave();
         let counted = self.core.tasks.begin();

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 #[cfg(not(leasehold_sim))]
 use std::sync::{Mutex, PoisonError, Weak};
+use std::thread::ThreadId;
 
 #[cfg(not(leasehold_sim))]
 use tokio::runtime::Builder;
@@ -27,6 +28,7 @@ static CURRENT: Mutex<Weak<Home>> = Mutex::new(Weak::new());
 #[derive(Debug)]
 pub(crate) struct Home {
     pid: u32,
+    thread: ThreadId,
     handle: Handle,
     /// Dropping it ends the thread.
     _alive: oneshot::Sender<()>,
@@ -54,7 +56,8 @@ impl Home {
         claim::id::new_process();
         let (alive, _) = oneshot::channel();
         let (pid, handle) = (std::process::id(), Handle::current());
-        Ok(Arc::new(Self { pid, handle, _alive: alive }))
+        let thread = std::thread::current().id();
+        Ok(Arc::new(Self { pid, thread, handle, _alive: alive }))
     }
 
     pub(crate) fn handle(&self) -> &Handle {
@@ -74,6 +77,11 @@ impl Home {
         )))
     }
 
+    /// Whether this is its thread, where nobody may wait for what happens there.
+    pub(crate) fn is_this_thread(&self) -> bool {
+        self.thread == std::thread::current().id()
+    }
+
     fn is_here(&self) -> bool {
         self.pid == std::process::id()
     }
@@ -89,8 +97,8 @@ impl Home {
             let _ = runtime.block_on(ended);
         };
         let thread = std::thread::Builder::new().name("leasehold".into());
-        thread.spawn(live).map_err(no_thread)?;
-        Ok(Self { pid: std::process::id(), handle, _alive: alive })
+        let thread = thread.spawn(live).map_err(no_thread)?.thread().id();
+        Ok(Self { pid: std::process::id(), thread, handle, _alive: alive })
     }
 }
 

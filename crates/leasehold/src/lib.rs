@@ -61,9 +61,13 @@ pub use recipes::all::{All, Guards, LockAll};
 pub use recipes::counter::{Counter, Updated};
 pub use recipes::barrier::{Barrier, WaitOpen};
 #[cfg(feature = "records")]
+pub use recipes::double_barrier::{DoubleBarrier, Enter, Inside, Leave};
+#[cfg(feature = "records")]
 pub use recipes::election::{
     Campaign, Candidacy, Election, Leader, Leadership, Observer, Reign, Requeue, Sighting,
 };
+#[cfg(feature = "records")]
+pub use recipes::group::{Group, GroupEvent, GroupWatch, Member, Membership, MembershipState};
 #[cfg(feature = "ids")]
 pub use recipes::ids;
 #[cfg(feature = "records")]

@@ -4,6 +4,8 @@
 mod presences;
 
 use std::sync::Arc;
+#[cfg(feature = "records")]
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use tokio::task::{JoinError, yield_now};
@@ -483,6 +485,12 @@ impl Locks {
             drop(counted);
         };
         run_apart(&self.client.core.home, Box::pin(task));
+    }
+
+    /// Waits until a task on home has ended; see [`Client::wait_for`].
+    #[cfg(feature = "records")]
+    pub(crate) fn wait_for(&self, ended: &Receiver<()>) {
+        self.client.wait_for(ended);
     }
 
     /// What becomes of the client, for those who look on.

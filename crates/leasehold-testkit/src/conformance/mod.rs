@@ -24,6 +24,7 @@
 //! | `recipes` | counters and latches, which are records |
 //! | `cache` | records at hand, as the store has them |
 //! | `elections`, `barriers` | recipes over leases and records |
+//! | `elections`, `groups`, `barriers`, `double_barriers` | recipes over leases and records |
 //! | `once` | work that is done once for each key |
 //! | `ids` | ids that are unique over all clients |
 //! | `replies` | replies that are lost |
@@ -36,6 +37,7 @@ mod barriers;
 mod cancel;
 pub mod check;
 mod direct;
+mod double_barriers;
 mod elections;
 mod ending;
 mod engine;
@@ -43,6 +45,7 @@ mod exclusion;
 mod expiry;
 mod fenced;
 mod fences;
+mod groups;
 mod ids;
 mod lateness;
 mod limits;
@@ -106,6 +109,8 @@ pub fn checks() -> Vec<Check> {
         cache::checks(),
         elections::checks(),
         barriers::checks(),
+        double_barriers::checks(),
+        groups::checks(),
         once::checks(),
         ids::checks(),
         replies::checks(),

@@ -179,8 +179,8 @@ impl WaitOpen {
         let (name, locks) = (self.barrier.name?, self.barrier.locks);
         let now = locks.clock().now();
         let until = self.limit.map_or(Moment::NEVER, |limit| now.after(limit));
-        let wait = until_open(locks.clone(), name.clone());
-        locks.until(until, wait).await.unwrap_or_else(|| Err(still_closed(&name)))
+        let record = LiveRecord::follow(&locks, &name).await?;
+        locks.until(until, until_open(record)).await.unwrap_or_else(|| Err(still_closed(&name)))
     }
 }
 
@@ -195,8 +195,7 @@ impl IntoFuture for WaitOpen {
 
 /// Waits for the end of the closing that is there now: another version is another
 /// closing.
-async fn until_open(locks: Locks, name: Name) -> Result<()> {
-    let mut record = LiveRecord::follow(&locks, &name).await?;
+async fn until_open(mut record: LiveRecord) -> Result<()> {
     let Some(closing) = record.version() else { return Ok(()) };
     while record.version() == Some(closing) {
         record.changed().await?;

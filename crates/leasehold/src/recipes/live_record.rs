@@ -1,23 +1,26 @@
 //! A record that is followed: what is there now, and what comes after it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::watch::RecordWatch;
 use crate::claim::RawRecord;
-use crate::engine::{RecordEvent, Scope};
-use crate::error::{Error, ErrorKind, Result};
+use crate::core::{Core, shut_down};
+use crate::engine::{RecordEvent, RecordEvents, Scope};
+use crate::error::{ErrorKind, Result};
 use crate::locks::Locks;
 use crate::name::Name;
 
 /// The pause before what failed is read again.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One record. It is watched before it is read, so nothing falls in between.
+/// One record. It is watched before it is read, so nothing falls in between. It is
+/// followed by tasks on home, and keeps no client alive: whoever has the other end
+/// of such a task does.
 #[derive(Debug)]
 pub(super) struct LiveRecord {
-    locks: Locks,
+    core: Arc<Core>,
     name: Name,
-    watch: RecordWatch,
+    watch: Box<dyn RecordEvents>,
     seen: Option<RawRecord>,
     /// Changes may have been missed: it has to be read again.
     in_doubt: bool,
@@ -25,11 +28,11 @@ pub(super) struct LiveRecord {
 
 impl LiveRecord {
     pub(super) async fn follow(locks: &Locks, name: &Name) -> Result<Self> {
-        let watch = RecordWatch::start(locks, Scope::name(name)).await?;
-        let (locks, name) = (locks.clone(), name.clone());
-        let mut followed = Self { locks, name, watch, seen: None, in_doubt: true };
-        followed.read().await?;
-        Ok(followed)
+        let record_store = locks.record_store()?;
+        let watch = locks.at_home(|| record_store.watch(Scope::name(name))).await?;
+        let seen = locks.at_home(|| record_store.load(name.clone())).await?;
+        let (core, name) = (Arc::clone(locks.core()), name.clone());
+        Ok(Self { core, name, watch, seen, in_doubt: false })
     }
 
     /// What is there, as far as is known.
@@ -57,7 +60,7 @@ impl LiveRecord {
     pub(super) async fn changed(&mut self) -> Result<()> {
         while !self.in_doubt {
             match self.watch.next().await {
-                None => return Err(closed(&self.name)),
+                None => return Err(shut_down()),
                 Some(RecordEvent::Resync) => self.in_doubt = true,
                 Some(event) => {
                     if self.take(event) {
@@ -70,7 +73,7 @@ impl LiveRecord {
             if error.kind() != ErrorKind::Unavailable {
                 return Err(error);
             }
-            let clock = self.locks.clock();
+            let clock = &self.core.clock;
             clock.sleep_until(clock.now().after(PAUSE)).await;
         }
         Ok(())
@@ -82,21 +85,19 @@ impl LiveRecord {
         let version = self.seen.as_ref().map_or(0, |record| record.version);
         match event {
             RecordEvent::Stored(_, record) if record.version > version => self.seen = Some(record),
-            RecordEvent::Deleted(_) if self.seen.is_some() => self.seen = None,
+            RecordEvent::Deleted(_, gone) if self.seen.is_some() && gone > version => {
+                self.seen = None;
+            }
             _ => return false,
         }
         true
     }
 
     async fn read(&mut self) -> Result<()> {
-        let record_store = self.locks.record_store()?;
-        self.seen = self.locks.at_home(|| record_store.load(self.name.clone())).await?;
+        self.core.check_open()?;
+        let record_store = self.core.engine.records().ok_or_else(shut_down)?;
+        self.seen = record_store.load(self.name.clone()).await?;
         self.in_doubt = false;
         Ok(())
     }
-}
-
-fn closed(name: &Name) -> Error {
-    let text = "the locks were shut down while this record was watched";
-    Error::new(ErrorKind::Unavailable, text).with("record", name)
 }

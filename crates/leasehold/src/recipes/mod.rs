@@ -13,7 +13,13 @@ pub(crate) mod latch;
 mod lost_race;
 pub(crate) mod barrier;
 #[cfg(feature = "records")]
+pub(crate) mod cache;
+#[cfg(feature = "records")]
+pub(crate) mod double_barrier;
+#[cfg(feature = "records")]
 pub(crate) mod election;
+#[cfg(feature = "records")]
+pub(crate) mod group;
 #[cfg(feature = "ids")]
 pub mod ids;
 #[cfg(feature = "records")]
@@ -21,6 +27,10 @@ mod live_record;
 pub(crate) mod mutex;
 #[cfg(feature = "once")]
 pub(crate) mod once;
+#[cfg(feature = "records")]
+mod presence;
+#[cfg(feature = "records")]
+mod present_record;
 #[cfg(feature = "records")]
 pub(crate) mod record;
 #[cfg(feature = "records")]

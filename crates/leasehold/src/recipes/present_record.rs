@@ -92,10 +92,6 @@ impl PresentRecord {
         said
     }
 
-    pub(super) const fn name(&self) -> &Name {
-        &self.name
-    }
-
     pub(super) const fn value(&self) -> &PresentValue {
         &self.value
     }

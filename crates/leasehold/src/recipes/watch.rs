@@ -51,7 +51,8 @@ pub enum Change<T> {
 /// # Ok(()) }
 /// ```
 pub struct Watch<T> {
-    changes: RecordWatch,
+    events: mpsc::Receiver<RecordEvent>,
+    _locks: Locks,
     kind: PhantomData<fn() -> T>,
 }
 
@@ -63,7 +64,11 @@ impl<T> fmt::Debug for Watch<T> {
 
 impl<T: DeserializeOwned> Watch<T> {
     pub(crate) async fn start(locks: &Locks, scope: Scope) -> Result<Self> {
-        Ok(Self { changes: RecordWatch::start(locks, scope).await?, kind: PhantomData })
+        let record_store = locks.record_store()?;
+        let watching = locks.at_home(|| record_store.watch(scope)).await?;
+        let (forward, events) = mpsc::channel(AHEAD);
+        locks.spawn(pass_on(watching, forward));
+        Ok(Self { events, _locks: locks.clone(), kind: PhantomData })
     }
 
     /// The next change; `None` once the locks were shut down.
@@ -76,7 +81,7 @@ impl<T: DeserializeOwned> Watch<T> {
     ///
     /// A dropped call loses nothing.
     pub async fn next(&mut self) -> Result<Option<Change<T>>> {
-        Ok(match self.changes.next().await {
+        Ok(match self.events.recv().await {
             None => None,
             Some(RecordEvent::Stored(name, record)) => {
                 let found = decode(&name, &record)?;
@@ -85,29 +90,6 @@ impl<T: DeserializeOwned> Watch<T> {
             Some(RecordEvent::Deleted(name, version)) => Some(Change::Deleted(name, version)),
             Some(RecordEvent::Resync) => Some(Change::Resync),
         })
-    }
-}
-
-/// Changes of records as the engine tells of them, for whoever waits anywhere.
-#[derive(Debug)]
-pub(super) struct RecordWatch {
-    events: mpsc::Receiver<RecordEvent>,
-    _locks: Locks,
-}
-
-impl RecordWatch {
-    pub(super) async fn start(locks: &Locks, scope: Scope) -> Result<Self> {
-        let record_store = locks.record_store()?;
-        let watching = locks.at_home(|| record_store.watch(scope)).await?;
-        let (forward, events) = mpsc::channel(AHEAD);
-        locks.spawn(pass_on(watching, forward));
-        Ok(Self { events, _locks: locks.clone() })
-    }
-
-    /// The next change; `None` once the locks were shut down. May be dropped at any
-    /// point.
-    pub(super) async fn next(&mut self) -> Option<RecordEvent> {
-        self.events.recv().await
     }
 }
 

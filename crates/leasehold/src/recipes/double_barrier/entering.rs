@@ -1,8 +1,8 @@
 //! Entering: the wait for enough others.
 //!
 //! Whoever sees enough who wait writes the next round, if nobody else was faster.
-//! Before that it reads the last round and then lists who is here, in this order:
-//! whoever gives up removes its record and then writes the last round anew. So
+//! Before that it reads the rounds and then lists who is here, in this order:
+//! whoever gives up removes its record and then writes the rounds anew. So
 //! either the list was made without it, or its write makes the decision fail.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use super::DoubleBarrier;
 use super::inside::Inside;
-use super::round::Round;
-use crate::claim::{Expect, Store};
+use super::round::{Round, Rounds};
+use super::round_record::RoundRecord;
 use crate::clock::Moment;
 use crate::detached::{Detached, Handoff};
 use crate::engine::BoxFuture;
@@ -77,12 +77,13 @@ async fn enter(
     handoff: &Handoff<Result<Inside>>,
 ) -> Result<Inside> {
     let here = barrier.locks.cache::<()>(barrier.members_path()).keys_only().start().await?;
+    let rounds = RoundRecord::new(barrier.locks.clone(), barrier.round_name()?);
     let last = LiveRecord::follow(&barrier.locks, &barrier.round_name()?).await?;
     let value = PresentValue::new(&barrier.label, "");
     let name = barrier.locks.name(&format!("{}/{}", barrier.members_path(), value.mark))?;
     let record = PresentRecord::enter(&barrier.locks, name, barrier.ttl, value).await?;
     let clock = barrier.locks.clock().clone();
-    let mut newcomer = Newcomer { barrier, record, here, last };
+    let mut newcomer = Newcomer { barrier, record, here, rounds, last };
     let begun = tokio::select! {
         biased;
         begun = newcomer.wait() => Some(begun),
@@ -101,6 +102,7 @@ struct Newcomer {
     barrier: DoubleBarrier,
     record: PresentRecord,
     here: Cache<KeyOnly>,
+    rounds: RoundRecord,
     last: LiveRecord,
 }
 
@@ -117,34 +119,27 @@ impl Newcomer {
     async fn wait(&mut self) -> Result<Round> {
         let mut news = self.here.events();
         loop {
-            let round = self.told()?;
-            if round.names(self.mark()) {
-                return Ok(round);
+            let rounds = self.told()?;
+            if let Some(round) = rounds.of(self.mark()) {
+                return Ok(round.clone());
             }
             self.see_to_our_record().await?;
-            let turn = self.turn(&round);
+            let (turn, lost) = (self.turn(&rounds), self.record.presence().lost());
             let clock = self.barrier.locks.clock().clone();
             let at = turn.map_or(Moment::NEVER, |turn| clock.now().after(TURN * turn));
             tokio::select! {
                 biased;
                 changed = self.last.changed() => changed?,
+                _ = lost => {}
                 news = news.next() => drop(news.ok_or_else(crate::core::shut_down)?),
                 () = clock.sleep_until(at) => self.try_to_decide().await?,
             }
         }
     }
 
-    /// The last round, as far as we were told.
-    fn told(&self) -> Result<Round> {
-        self.last.record().map_or_else(|| Ok(Round::default()), |it| self.read(&it.value))
-    }
-
-    fn read(&self, value: &[u8]) -> Result<Round> {
-        serde_json::from_slice(value).map_err(|cause| {
-            let text = "the record of the rounds was written by something else";
-            let error = Error::new(ErrorKind::Unexpected, text);
-            error.with("barrier", &self.barrier.path).caused_by(cause)
-        })
+    /// The rounds, as far as we were told.
+    fn told(&self) -> Result<Rounds> {
+        self.last.record().map_or_else(|| Ok(Rounds::default()), |it| self.rounds.read(&it.value))
     }
 
     /// Whoever was taken for dead waits as a newcomer.
@@ -160,8 +155,8 @@ impl Newcomer {
 
     /// How many decide before us, if enough are here: the one who came last of those
     /// who are to begin is the first to do so.
-    fn turn(&self, round: &Round) -> Option<u32> {
-        let waiting = round.waiting(&self.marks());
+    fn turn(&self, rounds: &Rounds) -> Option<u32> {
+        let waiting = rounds.waiting(&self.marks());
         let size = self.barrier.size;
         let begin = waiting.get(..size)?;
         let at = begin.iter().rev().position(|mark| mark == self.mark());
@@ -192,8 +187,8 @@ impl Newcomer {
     }
 
     /// False if too few are here, or somebody else was faster.
-    async fn decide(&self) -> Result<bool> {
-        let (expect, round) = self.last_round().await?;
+    async fn decide(&mut self) -> Result<bool> {
+        let (expect, rounds) = self.rounds.load().await?;
         let listed = self.barrier.locks.records::<PresentValue>(self.barrier.members_path());
         let mut here: Vec<(u64, Arc<str>)> = listed
             .list(1)
@@ -203,28 +198,10 @@ impl Newcomer {
             .collect();
         here.sort();
         let here: Vec<Arc<str>> = here.into_iter().map(|(_, mark)| mark).collect();
-        match round.next(&here, self.barrier.size) {
-            Some(next) => self.write(expect, &next).await,
+        match rounds.next(&here, self.barrier.size) {
+            Some(next) => self.rounds.write(expect, &next).await,
             None => Ok(false),
         }
-    }
-
-    /// The last round as it is stored, and what a write must expect.
-    async fn last_round(&self) -> Result<(Expect, Round)> {
-        let (name, locks) = (self.barrier.round_name()?, &self.barrier.locks);
-        let record_store = locks.record_store()?;
-        let Some(found) = locks.at_home(|| record_store.load(name)).await? else {
-            return Ok((Expect::Absent, Round::default()));
-        };
-        Ok((Expect::Version(found.version), self.read(&found.value)?))
-    }
-
-    /// Writes a round; false if somebody else was faster.
-    async fn write(&self, expect: Expect, round: &Round) -> Result<bool> {
-        let value = serde_json::to_vec(round).unwrap_or_default();
-        let store = Store::put(self.barrier.round_name()?, value).expecting(expect);
-        let record_store = self.barrier.locks.record_store()?;
-        Ok(self.barrier.locks.at_home(|| record_store.store(store)).await?.is_ok())
     }
 
     /// Waits no more. If a round was decided with us in that very moment, we have
@@ -250,7 +227,7 @@ impl Newcomer {
         }
     }
 
-    async fn leave_and_withdraw(&self) -> Result<Option<Round>> {
+    async fn leave_and_withdraw(&mut self) -> Result<Option<Round>> {
         loop {
             let withdrawn = match self.record.leave().await {
                 Ok(_) => self.withdraw().await,
@@ -265,13 +242,13 @@ impl Newcomer {
 
     /// Makes every decision fail that was begun while we were here; or the round that
     /// we are in.
-    async fn withdraw(&self) -> Result<Option<Round>> {
+    async fn withdraw(&mut self) -> Result<Option<Round>> {
         loop {
-            let (expect, round) = self.last_round().await?;
-            if round.names(self.mark()) {
-                return Ok(Some(round));
+            let (expect, rounds) = self.rounds.load().await?;
+            if let Some(round) = rounds.of(self.mark()) {
+                return Ok(Some(round.clone()));
             }
-            if self.write(expect, &round).await? {
+            if self.rounds.write(expect, &rounds).await? {
                 return Ok(None);
             }
         }

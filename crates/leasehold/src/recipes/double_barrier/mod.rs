@@ -3,6 +3,7 @@
 mod entering;
 mod inside;
 mod round;
+mod round_record;
 
 use std::sync::Arc;
 use std::time::Duration;

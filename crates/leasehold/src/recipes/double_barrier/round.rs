@@ -5,34 +5,43 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The last round that was decided, as it is stored.
+/// Some who began together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Round {
     /// The number of the round; zero before the first.
     pub(super) number: u64,
-    /// Who began together, by the marks of their records.
+    /// Who began in it, by the marks of their records; of an earlier round, those who
+    /// were still here when the last one was decided.
     pub(super) members: Vec<Arc<str>>,
-    /// Who began in earlier rounds, and was inside when this one was decided.
-    pub(super) inside: Vec<Arc<str>>,
 }
 
-impl Round {
-    /// Whether this member began in it.
-    pub(super) fn names(&self, mark: &str) -> bool {
-        self.members.iter().any(|member| **member == *mark)
+/// The rounds that were decided, as they are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rounds {
+    pub(super) last: Round,
+    /// Those before it that not all have left: a member that looks late finds itself
+    /// there.
+    pub(super) earlier: Vec<Round>,
+}
+
+impl Rounds {
+    fn all(&self) -> impl Iterator<Item = &Round> {
+        self.earlier.iter().chain([&self.last])
+    }
+
+    /// The round that this member began in.
+    pub(super) fn of(&self, mark: &str) -> Option<&Round> {
+        self.all().find(|round| round.members.iter().any(|member| **member == *mark))
     }
 
     /// Who of those that are here has not begun yet, in the order of arrival.
-    pub(super) fn waiting<'a>(
-        &'a self,
-        here: impl IntoIterator<Item = &'a Arc<str>>,
-    ) -> Vec<Arc<str>> {
-        let begun: BTreeSet<&Arc<str>> = self.members.iter().chain(&self.inside).collect();
-        here.into_iter().filter(|mark| !begun.contains(mark)).cloned().collect()
+    pub(super) fn waiting(&self, here: &[Arc<str>]) -> Vec<Arc<str>> {
+        let begun: BTreeSet<&Arc<str>> = self.all().flat_map(|round| &round.members).collect();
+        here.iter().filter(|mark| !begun.contains(mark)).cloned().collect()
     }
 
-    /// The next round, if so many wait. `here` are all who are here, in the order of
-    /// arrival.
+    /// With the next round, if so many wait. `here` are all who are here, in the order
+    /// of arrival.
     pub(super) fn next(&self, here: &[Arc<str>], size: usize) -> Option<Self> {
         let mut members = self.waiting(here);
         if members.len() < size {
@@ -40,9 +49,16 @@ impl Round {
         }
         members.truncate(size);
         let present: BTreeSet<&Arc<str>> = here.iter().collect();
-        let begun = self.members.iter().chain(&self.inside);
-        let inside = begun.filter(|mark| present.contains(mark)).cloned().collect();
-        Some(Self { number: self.number + 1, members, inside })
+        let earlier = self.all().map(|round| round.of_these(&present));
+        let earlier = earlier.filter(|round| !round.members.is_empty()).collect();
+        Some(Self { last: Round { number: self.last.number + 1, members }, earlier })
+    }
+}
+
+impl Round {
+    fn of_these(&self, present: &BTreeSet<&Arc<str>>) -> Self {
+        let members = self.members.iter().filter(|mark| present.contains(mark)).cloned();
+        Self { number: self.number, members: members.collect() }
     }
 }
 
@@ -63,28 +79,31 @@ mod tests {
             steps in prop::collection::vec((0_u8..3, 0_usize..40), 1..120),
             size in 1_usize..5,
         ) {
-            let (mut round, mut here) = (Round::default(), Vec::<Arc<str>>::new());
+            let (mut rounds, mut here) = (Rounds::default(), Vec::<Arc<str>>::new());
             let mut begun: BTreeMap<Arc<str>, u64> = BTreeMap::new();
             for (at, (verb, which)) in steps.into_iter().enumerate() {
                 match verb {
                     0 => here.push(format!("m{at}").into()),
                     1 if !here.is_empty() => drop(here.remove(which % here.len())),
                     _ => {
-                        let Some(next) = round.next(&here, size) else {
-                            prop_assert!(round.waiting(&here).len() < size);
+                        let Some(next) = rounds.next(&here, size) else {
+                            prop_assert!(rounds.waiting(&here).len() < size);
                             continue;
                         };
-                        prop_assert_eq!(next.members.len(), size);
-                        prop_assert_eq!(next.number, round.number + 1);
-                        for member in &next.members {
+                        let last = &next.last;
+                        prop_assert_eq!(last.members.len(), size);
+                        prop_assert_eq!(last.number, rounds.last.number + 1);
+                        for member in &last.members {
                             prop_assert!(here.contains(member), "{} is not here", member);
-                            prop_assert!(begun.insert(Arc::clone(member), next.number).is_none());
+                            prop_assert!(begun.insert(Arc::clone(member), last.number).is_none());
                         }
-                        round = next;
+                        rounds = next;
                     }
                 }
-                for mark in round.waiting(&here) {
-                    prop_assert!(!begun.contains_key(&mark), "{} waits inside", mark);
+                for mark in &here {
+                    // However late it looks.
+                    let round = rounds.of(mark).map(|round| round.number);
+                    prop_assert_eq!(round, begun.get(mark).copied());
                 }
             }
         }
@@ -93,9 +112,9 @@ mod tests {
     #[test]
     fn who_came_first_begins_first() {
         let here: Vec<Arc<str>> = ["c", "a", "b"].map(Arc::from).to_vec();
-        let next = Round::default().next(&here, 2).unwrap();
-        assert_eq!(next.members, here[..2]);
+        let next = Rounds::default().next(&here, 2).unwrap();
+        assert_eq!(next.last.members, here[..2]);
         assert!(next.next(&here, 2).is_none());
-        assert_eq!(next.next(&here, 1).unwrap().inside.len(), 2);
+        assert_eq!(next.next(&here, 1).unwrap().earlier, [next.last]);
     }
 }

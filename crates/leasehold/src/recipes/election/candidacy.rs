@@ -1,5 +1,6 @@
 //! A candidacy: taking part in the background.
 
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{oneshot, watch};
@@ -9,6 +10,7 @@ use super::lead::Backoff;
 use super::reign::Reign;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Hold, Standing};
+use crate::locks::Locks;
 
 /// How a candidate stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +35,9 @@ pub enum Leadership {
 ///
 /// Whoever asks for the [state](Candidacy::state) is answered by the clock: it is
 /// never `Leading` after the deadline of the lease, however busy this process is.
+///
+/// Dropping it waits until the lead is given up, normally one round trip and a second
+/// at most; [`Candidacy::withdraw`] does not block.
 #[must_use = "the candidacy is withdrawn when it is dropped"]
 #[derive(Debug)]
 pub struct Candidacy {
@@ -42,6 +47,9 @@ pub struct Candidacy {
     told: Option<Leadership>,
     withdrawn: Option<oneshot::Sender<()>>,
     done: Option<oneshot::Receiver<Result<()>>>,
+    /// Closes once the task has given back what it had.
+    ended: Mutex<Receiver<()>>,
+    locks: Locks,
 }
 
 /// What the candidate and its task know.
@@ -78,13 +86,16 @@ impl Candidacy {
         let (shared, (news, heard)) = (Arc::new(Shared::default()), watch::channel(0));
         let (withdraw, withdrawn) = oneshot::channel();
         let (tell, done) = oneshot::channel();
+        let (ending, over) = channel();
         let locks = election.builder.locks.clone();
         let candidate = Candidate { election, value, shared: Arc::clone(&shared), news };
         locks.spawn(async move {
             // Nobody may care any more how it ended.
             let _ = tell.send(candidate.run(withdrawn).await);
+            drop(ending);
         });
-        Self { shared, news: heard, told: None, withdrawn: Some(withdraw), done: Some(done) }
+        let (withdrawn, done) = (Some(withdraw), Some(done));
+        Self { shared, news: heard, told: None, withdrawn, done, ended: Mutex::new(over), locks }
     }
 
     /// How we stand, by the clock.
@@ -153,6 +164,14 @@ impl Candidacy {
             Some(done) => done.await.unwrap_or_else(|_| Err(ended())),
             None => Ok(()),
         }
+    }
+}
+
+impl Drop for Candidacy {
+    fn drop(&mut self) {
+        drop(self.withdrawn.take());
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.locks.wait_for(ended);
     }
 }
 

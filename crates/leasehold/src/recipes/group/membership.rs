@@ -1,10 +1,12 @@
 //! A membership: we are in a group.
 
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
 
+use crate::core::Core;
 use crate::detached::Detached;
 use crate::error::{Error, ErrorKind, Result};
 use crate::guard::Guard;
@@ -33,6 +35,9 @@ pub enum MembershipState {
 /// We are in a group, until this is dropped, given up, or its client ends.
 ///
 /// Who was away for too long has left, as others see it, and joins again by itself.
+///
+/// Dropping it waits until the group is left, normally one round trip and a second at
+/// most; [`Membership::leave`] does not block.
 #[must_use = "the group is left when the membership is dropped"]
 #[derive(Debug)]
 pub struct Membership {
@@ -46,7 +51,7 @@ impl Membership {
         let presence = Arc::clone(record.presence());
         let record = Arc::new(Mutex::new(Some(record)));
         let (tell, state) = watch::channel(MembershipState::Here);
-        locks.spawn(stay(locks.clone(), Arc::clone(&record), presence, tell));
+        locks.spawn(stay(Arc::clone(locks.core()), Arc::downgrade(&record), presence, tell));
         Self { locks: locks.clone(), record, state }
     }
 
@@ -100,11 +105,13 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        let record = Arc::clone(&self.record);
+        let (record, (done, ended)) = (Arc::clone(&self.record), channel());
         self.locks.finish(async move {
             // What cannot be removed goes with the lease.
             let _ = take_out(record).await;
+            drop(done);
         });
+        self.locks.wait_for(&ended);
     }
 }
 
@@ -121,8 +128,8 @@ async fn take_out(record: OwnRecord) -> Result<bool> {
 
 /// Joins again whenever the lease was lost.
 async fn stay(
-    locks: Locks,
-    record: OwnRecord,
+    core: Arc<Core>,
+    record: Weak<Mutex<Option<PresentRecord>>>,
     mut presence: Arc<Guard>,
     tell: watch::Sender<MembershipState>,
 ) {
@@ -135,7 +142,7 @@ async fn stay(
             _ = lost => {}
         }
         let _ = tell.send(MembershipState::Away);
-        match join_again(&locks, &record, &tell).await {
+        match join_again(&core, &record, &tell).await {
             Some(Ok(again)) => presence = again,
             Some(Err(error)) => return tell.send(MembershipState::Ended(error)).unwrap_or(()),
             None => return,
@@ -146,14 +153,15 @@ async fn stay(
 
 /// `None` once we have left.
 async fn join_again(
-    locks: &Locks,
-    record: &OwnRecord,
+    core: &Core,
+    record: &Weak<Mutex<Option<PresentRecord>>>,
     tell: &watch::Sender<MembershipState>,
 ) -> Option<Result<Arc<Guard>>> {
     let mut pause = PAUSE;
     while !tell.is_closed() {
         let joined = {
-            let mut ours = record.lock().await;
+            let ours = record.upgrade()?;
+            let mut ours = ours.lock().await;
             let ours = ours.as_mut()?;
             ours.enter_again().await.map(|()| Arc::clone(ours.presence()))
         };
@@ -161,9 +169,8 @@ async fn join_again(
             Err(error) if may_pass(&error) => {}
             joined => return Some(joined),
         }
-        if let Err(error) = locks.rest(pause.mul_f64(0.5 + 0.5 * fastrand::f64())).await {
-            return Some(Err(error));
-        }
+        let pause_now = pause.mul_f64(0.5 + 0.5 * fastrand::f64());
+        core.clock.sleep_until(core.clock.now().after(pause_now)).await;
         pause = (2 * pause).min(PAUSE_MAX);
     }
     None
