@@ -66,11 +66,6 @@ pub trait Twist: Debug + Send + Sync + 'static {
         inner.events()
     }
 
-    /// The values beside the leases.
-    fn records<'a>(&'a self, inner: &'a Inner) -> Option<&'a dyn RecordStore> {
-        inner.records()
-    }
-
     /// The client is done with it.
     fn closed(&self) {}
 }

@@ -1,8 +1,8 @@
 //! Records whose answers get lost, and whose watchers are told to read again.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold::engine::{
     BoxFuture, Page, RawRecord, RecordEvent, RecordEvents, RecordListing, RecordStore, Scope,

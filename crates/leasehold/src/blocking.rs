@@ -22,13 +22,9 @@
 //! }
 //! ```
 //!
-//! Handles of `once`, `ids` and `cache` are the same for both: their calls that wait
-//! have a twin here, such as `once.blocking_run(..)` and `ids.blocking_next()`.
-//! Other handles are the same for both: their calls that wait have a twin here, such
-//! as `once.blocking_run(..)`, `ids.blocking_next()` and `reign.blocking_resign()`,
-//! and what is awaited with options has `.blocking()`.
-//! Handles of `once`, `ids` and `cache` are the same for both: their calls that wait
-//! have a twin here, such as `once.blocking_run(..)` and `ids.blocking_next()`.
+//! Handles of `once`, `ids`, `cache`, elections, groups and barriers are the same for
+//! both: their calls that wait have a twin here, such as `once.blocking_run(..)` and
+//! `reign.blocking_resign()`, and what is awaited with options has `.blocking()`.
 //!
 //! # Inside an async runtime
 //!
@@ -65,6 +61,7 @@ mod call;
 mod connection;
 #[cfg(feature = "records")]
 mod counter;
+#[cfg(feature = "records")]
 mod double_barrier;
 #[cfg(feature = "records")]
 mod election;

@@ -58,8 +58,9 @@ pub use open::staged;
 pub use open::{Opening, open};
 pub use recipes::all::{All, Guards, LockAll};
 #[cfg(feature = "records")]
-pub use recipes::counter::{Counter, Updated};
 pub use recipes::barrier::{Barrier, WaitOpen};
+#[cfg(feature = "records")]
+pub use recipes::counter::{Counter, Updated};
 #[cfg(feature = "records")]
 pub use recipes::double_barrier::{DoubleBarrier, Enter, Inside, Leave};
 #[cfg(feature = "records")]

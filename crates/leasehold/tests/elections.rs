@@ -77,9 +77,7 @@ fn threads_campaign_observe_and_lead() -> Outcome {
     assert_eq!(observer.blocking_next()?, Some(Sighting::Nobody));
     let mut reign = election.campaign("a").blocking()?;
     reign.blocking_proclaim("b")?;
-    let seen = |sighting: &Option<Sighting>| {
-        matches!(sighting, Some(Sighting::Leader(leader)) if &*leader.value == "b")
-    };
+    let seen = |sighting: &Option<Sighting>| matches!(sighting, Some(Sighting::Leader(leader)) if &*leader.value == "b");
     while !seen(&observer.blocking_next()?) {}
     let mut candidacy = election.stand("c")?;
     assert_eq!(candidacy.blocking_changed()?, Some(Leadership::Following));

@@ -41,7 +41,8 @@ async fn an_engine_has_barriers_or_says_why_not(store: Store) -> Outcome {
         ensure!(!barrier.open().await?, "it was never closed");
         return Ok(barrier.wait().await?);
     }
-    let refused = |error: Option<Error>| error.is_some_and(|it| it.kind() == ErrorKind::Unsupported);
+    let refused =
+        |error: Option<Error>| error.is_some_and(|it| it.kind() == ErrorKind::Unsupported);
     ensure!(refused(barrier.close().await.err()), "closed without records");
     ensure!(refused(barrier.open().await.err()), "opened without records");
     ensure!(refused(barrier.wait().await.err()), "waited without records");

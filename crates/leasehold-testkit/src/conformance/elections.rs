@@ -1,13 +1,11 @@
 //! Elections: one leads, the others see who, and a successor follows.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex as Cell, PoisonError};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex as Cell, PoisonError};
 
 use leasehold::engine::{Eviction, Target};
-use leasehold::{
-    Error, ErrorKind, Leadership, Locks, Observer, Reign, Released, Sighting,
-};
+use leasehold::{Error, ErrorKind, Leadership, Locks, Observer, Reign, Released, Sighting};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -101,7 +99,8 @@ async fn one_leads_at_a_time_and_fences_grow(store: Store) -> Outcome {
 async fn sees(observer: &mut Observer, wanted: impl Fn(&Sighting) -> bool) -> Outcome<Sighting> {
     let mut newest = 0;
     loop {
-        let sighting = timeout(PATIENCE, observer.next()).await.map_err(|_| "not seen in time")??;
+        let sighting =
+            timeout(PATIENCE, observer.next()).await.map_err(|_| "not seen in time")??;
         let sighting = sighting.ok_or("the locks are open")?;
         if let Sighting::Leader(leader) = &sighting {
             ensure!(leader.fence >= newest, "fence {} after {newest}", leader.fence);

@@ -32,8 +32,8 @@
 //! | `residue` | what is left: nothing |
 
 mod all;
-mod cache;
 mod barriers;
+mod cache;
 mod cancel;
 pub mod check;
 mod direct;

@@ -2,18 +2,11 @@
 
 pub(crate) mod all;
 #[cfg(feature = "records")]
-pub(crate) mod cache;
-#[cfg(feature = "records")]
-pub(crate) mod counter;
-#[cfg(feature = "ids")]
-pub mod ids;
-#[cfg(feature = "records")]
-pub(crate) mod latch;
-#[cfg(feature = "records")]
-mod lost_race;
 pub(crate) mod barrier;
 #[cfg(feature = "records")]
 pub(crate) mod cache;
+#[cfg(feature = "records")]
+pub(crate) mod counter;
 #[cfg(feature = "records")]
 pub(crate) mod double_barrier;
 #[cfg(feature = "records")]
@@ -23,7 +16,11 @@ pub(crate) mod group;
 #[cfg(feature = "ids")]
 pub mod ids;
 #[cfg(feature = "records")]
+pub(crate) mod latch;
+#[cfg(feature = "records")]
 mod live_record;
+#[cfg(feature = "records")]
+mod lost_race;
 pub(crate) mod mutex;
 #[cfg(feature = "once")]
 pub(crate) mod once;

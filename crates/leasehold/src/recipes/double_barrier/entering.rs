@@ -17,8 +17,8 @@ use crate::detached::{Detached, Handoff};
 use crate::engine::BoxFuture;
 use crate::error::{Effect, Error, ErrorKind, Result};
 use crate::recipes::cache::{Cache, KeyOnly};
-use crate::recipes::present_record::{PresentRecord, PresentValue};
 use crate::recipes::live_record::LiveRecord;
+use crate::recipes::present_record::{PresentRecord, PresentValue};
 
 /// How long each of the others leaves the decision to those before it.
 const TURN: Duration = Duration::from_millis(50);

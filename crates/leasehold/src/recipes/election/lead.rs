@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::reign::Reign;
 use super::Election;
+use super::reign::Reign;
 use crate::engine::BoxFuture;
 use crate::error::{Error, Result};
 

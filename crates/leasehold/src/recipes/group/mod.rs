@@ -87,11 +87,7 @@ impl Group {
     /// # Cancel safety
     ///
     /// A dropped call leaves the group again.
-    pub async fn join(
-        &self,
-        id: impl AsRef<str>,
-        payload: impl AsRef<str>,
-    ) -> Result<Membership> {
+    pub async fn join(&self, id: impl AsRef<str>, payload: impl AsRef<str>) -> Result<Membership> {
         let name = self.name_of(id.as_ref())?;
         let value = PresentValue::new(&self.label, payload.as_ref());
         let (locks, ttl) = (self.locks.clone(), self.ttl);
