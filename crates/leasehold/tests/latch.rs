@@ -115,12 +115,16 @@ async fn a_wait_ends_at_its_limit() -> Outcome {
     latch.set(1).await?;
     let none = latch.wait().within(Duration::ZERO).await.expect_err("it is closed");
     assert!(none.is_timed_out(), "{none:?}");
-    let wait = tokio::spawn(latch.wait().within(Duration::from_secs(3)).into_future());
-    while !wait.is_finished() {
+    let mut waiting = JoinSet::new();
+    waiting.spawn(latch.wait().within(Duration::from_secs(3)).into_future());
+    let ended = loop {
+        if let Some(ended) = waiting.try_join_next() {
+            break ended;
+        }
         clock.advance(Duration::from_secs(1));
         tokio::task::yield_now().await;
-    }
-    let error = wait.await.expect("a task").expect_err("it is closed");
+    };
+    let error = ended.expect("a task").expect_err("it is closed");
     assert_eq!((error.kind(), error.effect()), (ErrorKind::TimedOut, Effect::NotApplied));
     assert!(error.to_string().contains("waited 3s for the latch \"n\""), "{error}");
     let patient = locks.wait_limit(Duration::ZERO).latch("n");

@@ -26,8 +26,9 @@ struct Faults {
     away: AtomicU32,
     /// Whether each change is missed.
     missed: AtomicU32,
-    /// How many looks were answered.
+    /// How many looks were answered, and how many changes came.
     looks: AtomicU32,
+    changes: AtomicU32,
     /// What somebody else does just before the next look.
     meanwhile: Mutex<Option<BoxFuture<()>>>,
     twisted: OnceLock<FaultyRecords>,
@@ -58,6 +59,11 @@ impl BadLuck {
     /// How many looks were answered.
     pub(super) fn looks(&self) -> u32 {
         self.0.looks.load(Ordering::SeqCst)
+    }
+
+    /// How many changes came, those that were missed included.
+    pub(super) fn changes(&self) -> u32 {
+        self.0.changes.load(Ordering::SeqCst)
     }
 
     /// Whether all of it has happened.
@@ -155,6 +161,7 @@ impl RecordEvents for FaultyEvents {
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<RecordEvent>> + Send + '_>> {
         Box::pin(async {
             let event = self.events.next().await?;
+            self.luck.0.changes.fetch_add(1, Ordering::SeqCst);
             Some(if strikes(&self.luck.0.missed) { RecordEvent::Resync } else { event })
         })
     }

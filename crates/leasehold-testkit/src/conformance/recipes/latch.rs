@@ -175,21 +175,17 @@ async fn a_wait_survives_changes_that_were_missed_at_each_step(store: Store) -> 
     }
     let latch = below.latch("n");
     for step in 0..COUNT {
-        let counted = Arc::new(AtomicBool::new(false));
         latch.set(COUNT).await?;
-        let waiting = passing(&unlucky.latch("n"), &counted);
-        for count in 0..COUNT - 1 {
-            if count == step {
-                luck.miss(1);
-            }
+        let waiting = begun(&luck, &unlucky.latch("n")).await?;
+        for count in 0..COUNT {
+            ensure!(!waiting.is_finished(), "it has passed before the last count");
+            luck.miss(u32::from(count == step));
+            let before = luck.changes();
             latch.count_down().await?;
+            eventually("it is told", || async { Ok(luck.changes() > before) }).await?;
         }
-        if step == COUNT - 1 {
-            luck.miss(1);
-        }
-        finish(&latch, &counted).await?;
-        waiting.await??;
-        luck.miss(0);
+        timeout(PATIENCE, waiting).await???;
+        ensure!(luck.is_over(), "the fault did not happen");
     }
     Ok(())
 }
@@ -203,7 +199,8 @@ async fn a_wait_outlasts_an_engine_that_goes_away(store: Store) -> Outcome {
     let latch = below.latch("n");
     latch.set(2).await?;
     let waiting = begun(&luck, &unlucky.latch("n")).await?;
-    (luck.miss(1), luck.go_away(3));
+    luck.miss(1);
+    luck.go_away(3);
     latch.count_down().await?;
     eventually("it asks until it is told", || async { Ok(luck.is_over()) }).await?;
     latch.count_down().await?;

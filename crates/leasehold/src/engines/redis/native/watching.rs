@@ -61,7 +61,7 @@ pub(super) struct NativeWatch {
 impl NativeWatch {
     pub(super) async fn start(engine: Arc<NativeClient>, scope: Scope) -> Result<Self> {
         let space = scope.namespace().clone();
-        let shards = shards_of(&engine, &scope)?;
+        let shards = shards_of(&engine, &scope);
         let channels: Vec<_> = shards.iter().map(Shard::changes).collect();
         let stay = Subscription::on(&engine, &channels).await?;
         // What ended before is not news to this watcher.
@@ -89,13 +89,14 @@ impl NativeWatch {
     }
 }
 
-/// Where the records in scope are: one alone is in one place.
-fn shards_of(engine: &NativeClient, scope: &Scope) -> Result<Vec<Shard>> {
+/// Where the records in scope are: one alone is in one place, and nowhere if it cannot
+/// be a record.
+fn shards_of(engine: &NativeClient, scope: &Scope) -> Vec<Shard> {
     let space = scope.namespace();
     if scope.depth() > 0 {
-        return Ok(engine.key_space.shards(space));
+        return engine.key_space.shards(space);
     }
-    Ok(vec![engine.shard(&Name::new(space, scope.root())?)])
+    Name::new(space, scope.root()).map(|name| engine.shard(&name)).into_iter().collect()
 }
 
 /// Ends what is due; those who watch are told by the script that ends it. A
