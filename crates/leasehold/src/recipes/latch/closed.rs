@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
+use crate::claim::id::random_bits;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::name::Name;
@@ -37,7 +38,8 @@ pub(super) enum Counted {
 
 impl ClosedLatch {
     pub(super) fn new(left: NonZeroU64) -> Self {
-        Self { left, round: fastrand::u64(..) >> 11, arrived: BTreeSet::new() }
+        let round = (random_bits() >> (u128::BITS - 53)) as u64;
+        Self { left, round, arrived: BTreeSet::new() }
     }
 
     /// Counts for `id`, or for nobody by name.
