@@ -4,8 +4,8 @@
 // These tests wait for real processes; see the same line in the crate.
 #![allow(clippy::disallowed_methods)]
 
-use leasehold::Locks;
 use leasehold::cache::Cache;
+use leasehold::{Locks, Record};
 use leasehold_testkit::audience::Audience;
 use leasehold_testkit::contest::{BOUND, Checked, until};
 use leasehold_testkit::proxy::{Fault, FaultProxy};
@@ -33,6 +33,15 @@ async fn open(url: &str) -> Checked<Locks> {
     Ok(leasehold::open(format!("{url}?retry=forever:20ms")).await?)
 }
 
+async fn write(record: &Record<u32>, at: u32) -> leasehold::Result<()> {
+    match at {
+        RECORDS.. => record.set(&at).await.map(drop),
+        _ if at % 3 == 0 => record.set(&(at + 1)).await.map(drop),
+        _ if at % 3 == 1 => record.delete().await,
+        _ => Ok(()),
+    }
+}
+
 impl Scene {
     async fn new(plan: Plan) -> Checked<Self> {
         let server = Server::start(plan)?;
@@ -57,12 +66,8 @@ impl Scene {
     async fn change(&self) -> Checked {
         for at in 0..RECORDS + 20 {
             let record = self.writer.record::<u32>(format!("c/{at}"));
-            match at {
-                RECORDS.. => drop(record.set(&at).await?),
-                _ if at % 3 == 0 => drop(record.set(&(at + 1)).await?),
-                _ if at % 3 == 1 => record.delete().await?,
-                _ => {}
-            }
+            // A server that was just started may break a connection once more.
+            until("it is written", || async { Ok(write(&record, at).await.is_ok()) }).await?;
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ impl<T: Send + Sync + 'static> CacheBuilder<T> {
     }
 }
 
-impl<T> CacheEvents<T> {
+impl<T: Send + Sync> CacheEvents<T> {
     /// Like `next`, for threads.
     ///
     /// # Errors

@@ -73,7 +73,9 @@ impl<T> Backlog<T> {
         self.unread().closed = true;
         self.news.notify_one();
     }
+}
 
+impl<T: Send + Sync> Backlog<T> {
     /// Resolves when there may be something to pop.
     pub(super) async fn news(&self) {
         self.news.notified().await;

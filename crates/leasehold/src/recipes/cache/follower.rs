@@ -70,11 +70,15 @@ impl<T: Send + Sync + 'static> Follower<T> {
         gone: oneshot::Receiver<()>,
         started: oneshot::Sender<Result<()>>,
     ) {
+        let core = Arc::clone(&self.core);
         tokio::select! {
             biased;
-            _ = gone => {}
+            _ = gone => return,
+            // An engine that others use as well is not closed.
+            _ = core.closing() => {}
             () = self.run(started) => {}
         }
+        self.shared.close();
     }
 
     async fn run(&mut self, started: oneshot::Sender<Result<()>>) {
@@ -85,7 +89,6 @@ impl<T: Send + Sync + 'static> Follower<T> {
         if goes_on {
             self.go_on().await;
         }
-        self.shared.close();
     }
 
     async fn start(&mut self) -> Option<Result<()>> {

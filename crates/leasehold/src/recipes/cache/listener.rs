@@ -53,7 +53,9 @@ impl<T> CacheEvents<T> {
         life.shared.catch_up(&backlog);
         Self { backlog, life }
     }
+}
 
+impl<T: Send + Sync> CacheEvents<T> {
     /// The next event; `None` once the locks were shut down.
     ///
     /// # Cancel safety

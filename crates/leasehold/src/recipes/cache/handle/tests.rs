@@ -10,7 +10,7 @@ async fn start(locks: &Locks, depth: usize) -> Cache<u32> {
 }
 
 /// Tasks end on home, some time after the last handle has gone.
-async fn ends<T>(task: Weak<T>) {
+async fn ends<T: Send + Sync>(task: Weak<T>) {
     while task.strong_count() > 0 {
         tokio::task::yield_now().await;
     }

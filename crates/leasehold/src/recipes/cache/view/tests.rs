@@ -407,3 +407,15 @@ fn a_record_that_a_list_lacks_is_looked_at_before_it_is_given_up() {
     list(&mut view, &[]);
     assert!(view.finish().is_none() && view.is_due(), "what could not be looked at is listed anew");
 }
+
+#[test]
+fn an_answer_does_not_undo_what_was_told_since_it_was_asked_for() {
+    for found in [Some(entry(4)), None] {
+        let mut view = listed(&[(1, 4)]);
+        list(&mut view, &[]);
+        view.ask();
+        assert_eq!(view.stored(name(1), entry(6)).len(), 1);
+        assert!(view.looked(vec![(name(1), found)]).is_empty());
+        assert_eq!(view.get("n/1").map(CacheEntry::version), Some(6));
+    }
+}
