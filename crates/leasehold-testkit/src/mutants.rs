@@ -68,11 +68,13 @@ pub enum Mutant {
     ConvertsOnce,
     /// A push that came while nobody listened is told whenever somebody does.
     OldTurns,
+    /// A release that deletes a record does so in a second request.
+    DeletesAfterwards,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::ReleaseWithoutCompare,
         Self::RenewResurrects,
         Self::RenewWithoutCompare,
@@ -97,6 +99,7 @@ impl Mutant {
         Self::RenewalShortens,
         Self::ConvertsOnce,
         Self::OldTurns,
+        Self::DeletesAfterwards,
     ];
 
     /// The engine, made wrong.
@@ -127,6 +130,7 @@ impl Mutant {
             Self::RenewalShortens => Twisted::around(engine, RenewalShortens),
             Self::ConvertsOnce => Twisted::around(engine, ConvertsOnce::default()),
             Self::OldTurns => Twisted::around(engine, OldTurns::default()),
+            Self::DeletesAfterwards => Twisted::around(engine, DeletesAfterwards),
         }
     }
 }
@@ -721,5 +725,35 @@ impl Twist for OldTurns {
             Some(wake) => Box::pin(std::future::ready(Ok(wake.clone()))),
             None => inner.wait(ticket, until),
         }
+    }
+}
+
+#[derive(Debug)]
+struct DeletesAfterwards;
+
+impl DeletesAfterwards {
+    /// Long enough for whoever is served next to look.
+    const BETWEEN: Duration = Duration::from_millis(200);
+}
+
+impl Twist for DeletesAfterwards {
+    fn release(
+        &self,
+        inner: &Inner,
+        ticket: Ticket,
+        mut ending: Ending,
+    ) -> BoxFuture<Result<Released>> {
+        let Some(deletion) = ending.store.take_if(|store| store.value.is_none()) else {
+            return inner.release(ticket, ending);
+        };
+        let inner = Inner::clone(inner);
+        Box::pin(async move {
+            let released = inner.release(ticket, ending).await?;
+            tokio::time::sleep(Self::BETWEEN).await;
+            if let Some(records) = inner.records() {
+                let _ = records.store(deletion).await?;
+            }
+            Ok(released)
+        })
     }
 }

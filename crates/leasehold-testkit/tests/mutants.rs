@@ -72,6 +72,11 @@ const fn killers(mutant: Mutant) -> &'static [&'static str] {
         Mutant::OldTurns => {
             &["verbs::a_turn_of_an_earlier_place_is_not_taken_for_one_of_the_present"]
         }
+        Mutant::DeletesAfterwards => &[
+            "records::whoever_is_served_next_does_not_see_what_the_release_deletes",
+            "records::a_release_that_is_repeated_deletes_nothing_of_the_next_holder",
+            "records::a_release_of_a_lost_lease_deletes_nothing",
+        ],
     }
 }
 
@@ -146,4 +151,5 @@ mutants! {
     a_renewal_that_shortens_is_found_out: RenewalShortens,
     a_conversion_that_cannot_be_repeated_is_found_out: ConvertsOnce,
     a_turn_that_is_told_twice_is_found_out: OldTurns,
+    a_deletion_after_the_release_is_found_out: DeletesAfterwards,
 }

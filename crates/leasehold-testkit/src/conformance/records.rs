@@ -6,11 +6,11 @@ use std::time::Duration;
 use leasehold::claim::{
     Claim, Ending, Owner, Refresh, Renewal, Stance, Ticket, Verdict, Wake, Wants,
 };
-use leasehold::engine::profile::WakeUp;
+use leasehold::engine::profile::{Grants, WakeUp};
 use leasehold::engine::{
     Eviction, Expect, Page, RawRecord, RecordEvent, RecordEvents, RecordStore, Scope, Store, Target,
 };
-use leasehold::{Engine, Error, ErrorKind, Mode, Moment, Name, Namespace, Released};
+use leasehold::{Clock, Engine, Error, ErrorKind, Mode, Moment, Name, Namespace, Released};
 use tokio::task::JoinSet;
 
 use super::check::{Check, Outcome, check, ensure};
@@ -40,6 +40,13 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_heavy_page_ends_early),
         check!(a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours),
         check!(an_unlisted_record_is_like_any_other_to_who_knows_its_name),
+        check!(whoever_is_served_next_does_not_see_what_the_release_deletes),
+        check!(a_release_that_is_repeated_deletes_nothing_of_the_next_holder),
+        check!(a_release_of_a_lost_lease_deletes_nothing),
+        check!(whoever_hears_of_a_deletion_by_a_release_finds_the_name_free),
+        check!(a_release_may_delete_what_is_not_there),
+        check!(permits_that_are_given_back_delete_a_record).when(|p| p.grants == Grants::Counted),
+        check!(a_reader_that_was_a_writer_deletes_a_record_as_it_leaves).when(|p| p.convert),
         check!(a_waiter_that_leaves_the_queue_stores_nothing),
         check!(an_ending_that_cannot_be_stored_releases_nothing),
         check!(a_grant_brings_the_record_of_its_name).when(|p| p.wake == WakeUp::Push),
@@ -518,6 +525,129 @@ async fn an_unlisted_record_is_like_any_other_to_who_knows_its_name(shared: Shar
     let brief = unlisted("3", pair.short()).expecting(Expect::Version(found.version));
     store(&pair.a, brief).await?;
     gone(&pair.b, "job").await
+}
+
+fn deleting(text: &str) -> Ending {
+    Ending::storing(Store::delete(name(text)))
+}
+
+/// A claim that waits in line, and whose grant brings the record.
+fn in_line(ticket: &Ticket) -> Claim {
+    let mut claim = Claim::new(ticket.clone(), Owner::new("next"), HOUR);
+    claim.stance = Stance::Wait { until: Moment::NEVER };
+    claim.wants = Wants::LeaseAndRecord;
+    claim
+}
+
+/// Waits in line until the name is granted: the record that the grant brings.
+async fn served(engine: &Arc<dyn Engine>, ticket: &Ticket) -> Outcome<Option<RawRecord>> {
+    loop {
+        match engine.acquire(in_line(ticket)).await? {
+            Verdict::Granted(grant) => return Ok(grant.record),
+            Verdict::Busy(busy) => {
+                let until = busy.recheck_in.map(|pause| Clock::System.now().after(pause));
+                engine.wait(ticket.clone(), until.unwrap_or(Moment::NEVER)).await?;
+            }
+        }
+    }
+}
+
+async fn whoever_is_served_next_does_not_see_what_the_release_deletes(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    for _ in 0..5 {
+        let ticket = hold(&pair.a, "job", HOUR).await?;
+        store(&pair.a, put("job", "old")).await?;
+        let next = Ticket::new(name("job"), Mode::Exclusive);
+        assert!(matches!(pair.b.acquire(in_line(&next)).await?, Verdict::Busy(_)));
+        let released = tokio::spawn(pair.a.release(ticket, deleting("job")));
+        assert_eq!(served(&pair.b, &next).await?, None, "the grant brings what was deleted");
+        assert_eq!(load(&pair.b, "job").await?, None, "it is there, and was deleted");
+        assert_eq!(released.await??, Released::Released);
+        pair.b.release(next, Ending::new()).await?;
+    }
+    Ok(())
+}
+
+async fn a_release_that_is_repeated_deletes_nothing_of_the_next_holder(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold(&pair.a, "job", HOUR).await?;
+    store(&pair.a, put("job", "old")).await?;
+    assert_eq!(pair.a.release(ticket.clone(), deleting("job")).await?, Released::Released);
+    let next = hold(&pair.b, "job", HOUR).await?;
+    store(&pair.b, put("job", "new")).await?;
+    assert_eq!(pair.a.release(ticket, deleting("job")).await?, Released::AlreadyLost);
+    assert_eq!(load(&pair.a, "job").await?.as_deref(), Some("new"));
+    assert_eq!(pair.b.release(next, deleting("job")).await?, Released::Released);
+    assert_eq!(load(&pair.a, "job").await?, None);
+    Ok(())
+}
+
+async fn a_release_of_a_lost_lease_deletes_nothing(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold(&pair.a, "job", HOUR).await?;
+    store(&pair.a, put("job", "old")).await?;
+    pair.b.evict(Eviction::new(name("job"), Target::All, "ops", "stuck")?).await?;
+    assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("old"));
+    let next = Ticket::new(name("job"), Mode::Exclusive);
+    assert_eq!(served(&pair.b, &next).await?.map(|it| it.value), Some("old".into()));
+    store(&pair.b, put("job", "new")).await?;
+    assert_eq!(pair.a.release(ticket, deleting("job")).await?, Released::AlreadyLost);
+    assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("new"));
+    Ok(())
+}
+
+/// Deletion and release are one change: nobody sees the one without the other.
+async fn whoever_hears_of_a_deletion_by_a_release_finds_the_name_free(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let mut events = records(&pair.b).watch(Scope::name(&name("job"))).await?;
+    for _ in 0..10 {
+        let ticket = hold(&pair.a, "job", HOUR).await?;
+        store(&pair.a, put("job", "old")).await?;
+        let released = tokio::spawn(pair.a.release(ticket, deleting("job")));
+        while !matches!(next(&mut events).await, RecordEvent::Deleted(..)) {}
+        let ticket = hold(&pair.b, "job", HOUR).await?;
+        pair.b.release(ticket, Ending::new()).await?;
+        assert_eq!(released.await??, Released::Released);
+    }
+    Ok(())
+}
+
+async fn a_release_may_delete_what_is_not_there(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    for _ in 0..2 {
+        let ticket = hold(&pair.a, "job", HOUR).await?;
+        assert_eq!(pair.a.release(ticket, deleting("job")).await?, Released::Released);
+        assert_eq!(load(&pair.b, "job").await?, None);
+    }
+    let first = store(&pair.b, put("job", "1").expecting(Expect::Absent)).await?;
+    let ticket = hold(&pair.a, "job", HOUR).await?;
+    assert_eq!(pair.a.release(ticket, deleting("job")).await?, Released::Released);
+    let write = put("job", "2").expecting(Expect::Version(first));
+    assert_eq!(records(&pair.b).store(write).await?, Err(None));
+    Ok(())
+}
+
+async fn permits_that_are_given_back_delete_a_record(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold_as(&pair.a, "job", HOUR, Mode::Permits { take: 3, of: 5 }).await?;
+    store(&pair.b, put("job", "old")).await?;
+    assert_eq!(pair.a.release(ticket.clone(), deleting("job")).await?, Released::Released);
+    assert_eq!(load(&pair.b, "job").await?, None);
+    store(&pair.b, put("job", "new")).await?;
+    assert_eq!(pair.a.release(ticket, deleting("job")).await?, Released::AlreadyLost);
+    assert_eq!(load(&pair.b, "job").await?.as_deref(), Some("new"));
+    Ok(())
+}
+
+async fn a_reader_that_was_a_writer_deletes_a_record_as_it_leaves(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold_as(&pair.a, "job", HOUR, Mode::Write).await?;
+    store(&pair.a, put("job", "old")).await?;
+    pair.a.convert(ticket.clone(), Mode::Read).await?;
+    let ticket = ticket.in_mode(Mode::Read);
+    assert_eq!(pair.a.release(ticket, deleting("job")).await?, Released::Released);
+    assert_eq!(load(&pair.b, "job").await?, None);
+    Ok(())
 }
 
 async fn a_waiter_that_leaves_the_queue_stores_nothing(shared: Shared) -> Outcome {

@@ -1,7 +1,10 @@
 //! Replies that are lost after the servers have acted.
 
+use std::sync::Arc;
+
+use leasehold::claim::{Claim, Ending, Owner, Store as Write, Ticket, Verdict};
 use leasehold::once::{Fingerprint, OnBusy, OnceError};
-use leasehold::{Error, Mode};
+use leasehold::{Effect, Engine, Error, Mode, Name, Released};
 use leasehold_testkit::check;
 use leasehold_testkit::contest::{BOUND, Checked, Contest, until};
 use leasehold_testkit::proxy::{Fault, FaultProxy, Way};
@@ -178,4 +181,47 @@ async fn a_conversion_whose_reply_was_lost_leaves_one_reader() -> Checked {
         }
     }
     Ok(())
+}
+
+/// Whether it is a writer or a reader by now: it holds, and what it leaves is stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_holds_in_doubt_of_a_conversion_leaves_its_record_with_the_release() -> Checked {
+    for store in Store::BOTH {
+        let server = store.start()?;
+        let proxy = proxy(&server)?;
+        let url = format!("{}?names=raw&timeout=1s&retry=none", server.url_via(proxy.addr()));
+        let locks = leasehold::open(url).await?;
+        let (engine, name) = (locks.engine(), locks.name(NAME)?);
+        let records = engine.records().ok_or("records")?;
+        for left in [Write::put(name.clone(), b"left".to_vec()), Write::delete(name.clone())] {
+            let ticket = in_doubt(&engine, &name, &proxy).await?;
+            until("it is back", || async { Ok(records.load(name.clone()).await.is_ok()) }).await?;
+            let released = engine.release(ticket.clone(), Ending::storing(left.clone())).await?;
+            assert_eq!(released, Released::Released, "{store:?}");
+            let found = records.load(name.clone()).await?.map(|record| record.value);
+            assert_eq!(found, left.value, "{store:?}");
+            let again = engine.release(ticket, Ending::storing(left)).await?;
+            assert_eq!(again, Released::AlreadyLost, "{store:?}");
+            assert!(store.line(&server)?.is_empty(), "{store:?}: an orphan");
+        }
+    }
+    Ok(())
+}
+
+/// A writer whose conversion was not answered.
+async fn in_doubt(engine: &Arc<dyn Engine>, name: &Name, proxy: &FaultProxy) -> Checked<Ticket> {
+    loop {
+        let ticket = Ticket::new(name.clone(), Mode::Write);
+        let claim = Claim::new(ticket.clone(), Owner::new("writer"), LONG);
+        assert!(matches!(engine.acquire(claim).await?, Verdict::Granted(_)));
+        let converting = tokio::spawn(engine.convert(ticket.clone(), Mode::Read));
+        lose_a_reply(proxy);
+        proxy.reset_all();
+        proxy.heal();
+        if converting.await?.is_err_and(|error| error.effect() == Effect::Unknown) {
+            return Ok(ticket);
+        }
+        // It was answered before.
+        engine.release(ticket, Ending::new()).await?;
+    }
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use super::claims::{ATTEMPTS, removed};
 use super::client::ConsensusClient;
-use super::ensemble::{
-    Departure, Ensemble, If, QueueEntry, QueueId, QueuePart, TxnStep, ValueLife,
-};
+use super::ensemble::{Departure, Ensemble, QueueEntry, QueueId, QueuePart, TxnStep, ValueLife};
 use super::leases::OwnLease;
 use super::records;
 use super::session::Session;
@@ -25,7 +24,10 @@ impl<E: Ensemble> ConsensusClient<E> {
         }
         let found = match &lease {
             Some(lease) => self.clear_out(lease, end.store).await?,
-            None => self.withdraw(&ticket, self.parts(&ticket), None).await?,
+            // Whether it held is not known: what was left behind is not stored.
+            None => {
+                self.withdraw(&ticket, self.parts(&ticket), None).await? && end.store.is_none()
+            }
         };
         // As it is by now: a value may have been bound to it meanwhile.
         if let Some(lease) = self.leases.remove(ticket.id) {
@@ -44,43 +46,57 @@ impl<E: Ensemble> ConsensusClient<E> {
 
     /// Takes all away that a lease has in the store, and what may arrive there yet;
     /// whether anything was there. What arrives in between goes as well, and is
-    /// granted nothing.
+    /// granted nothing. Only who holds leaves a record.
     pub(super) async fn clear_out(&self, lease: &OwnLease, store: Option<Store>) -> Result<bool> {
-        let session = Some(&lease.session);
+        let last = store.filter(|_| lease.fence().is_some()).map(last_step);
         if lease.is_doubtful() {
-            return self.withdraw(&lease.ticket, self.parts(&lease.ticket), session).await;
+            return self.clear_out_doubtful(lease, last).await;
         }
-        let ended = self.end(lease, store).await?;
-        let late = self.withdraw(&lease.ticket, &lease.stragglers, session).await;
-        Ok(late.map_err(Error::unknown)? || ended)
+        let leaves = last.is_some();
+        let ended = self.clear(lease, last).await?;
+        let late = self.withdraw(&lease.ticket, &lease.stragglers, Some(&lease.session)).await;
+        Ok(ended || (late.map_err(Error::unknown)? && !leaves))
     }
 
-    /// Ends a lease, and stores what it leaves in the same change. What it takes
-    /// with it goes before: whoever has the lease next may have written there.
-    async fn end(&self, lease: &OwnLease, store: Option<Store>) -> Result<bool> {
-        let store = store.filter(|_| lease.fence().is_some());
-        let Some(Store { name, value, ttl, .. }) = store else {
-            return self.clear(lease, None).await;
-        };
-        let Some(value) = value else {
-            let ours = lease.all().next().map(|it| (Arc::clone(&it.key), it.fence.unwrap_or(0)));
-            self.ensemble.store(name, If::Any, None, ValueLife::Forever, ours).await?;
-            return self.clear(lease, None).await;
-        };
-        let life = ttl.map_or(ValueLife::Forever, ValueLife::For);
-        let put = TxnStep::Put { name, bytes: records::plain(&value), life };
-        self.clear(lease, Some(put)).await
+    /// The same where more may be there than is known, or something else.
+    async fn clear_out_doubtful(&self, lease: &OwnLease, last: Option<TxnStep>) -> Result<bool> {
+        let parts = self.parts(&lease.ticket);
+        let rest = self.withdraw(&lease.ticket, parts, Some(&lease.session));
+        let Some(last) = last else { return rest.await };
+        let ended = self.end_seen(&lease.ticket, &last).await?;
+        rest.await.map_err(Error::unknown)?;
+        Ok(ended)
+    }
+
+    /// Ends a lease that may have been converted, and carries out this step in the same
+    /// change; whether it was there. A conversion that comes after the look is seen by
+    /// the next one.
+    async fn end_seen(&self, ticket: &Ticket, last: &TxnStep) -> Result<bool> {
+        for _ in 0..ATTEMPTS {
+            let line = QueueId::of(&ticket.name, QueuePart::Queue);
+            let line = self.ensemble.list(line, None).await?;
+            let own = line.iter().filter(|entry| entry.id == Some(ticket.id));
+            let removes: Vec<_> = own.map(|it| remove(it, Departure::Early(None))).collect();
+            if removes.is_empty() {
+                return Ok(false);
+            }
+            let steps = removes.into_iter().chain([last.clone()]).collect();
+            if self.ensemble.change(steps).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Err(removed())
     }
 
     /// Removes the entries of a lease in one go, or what is left of them; whether
-    /// all were there.
-    pub(super) async fn clear(&self, lease: &OwnLease, put: Option<TxnStep>) -> Result<bool> {
+    /// all were there. Only then is the last step taken, in the same change.
+    pub(super) async fn clear(&self, lease: &OwnLease, last: Option<TxnStep>) -> Result<bool> {
         let removes: Vec<TxnStep> =
             lease.all().map(|entry| remove(entry, lease.departure(entry))).collect();
         if removes.is_empty() {
             return Ok(false);
         }
-        let steps = removes.iter().cloned().chain(put).collect();
+        let steps = removes.iter().cloned().chain(last).collect();
         if self.ensemble.change(steps).await?.is_some() {
             return Ok(true);
         }
@@ -125,6 +141,14 @@ impl<E: Ensemble> ConsensusClient<E> {
         }
         Ok(found)
     }
+}
+
+/// What a lease leaves behind: written or deleted as it ends.
+fn last_step(store: Store) -> TxnStep {
+    let Store { name, value, ttl, .. } = store;
+    let Some(value) = value else { return TxnStep::Delete { name } };
+    let life = ttl.map_or(ValueLife::Forever, ValueLife::For);
+    TxnStep::Put { name, bytes: records::plain(&value), life }
 }
 
 /// Removes this entry, which leaves its line like that.

@@ -177,6 +177,8 @@ pub(in crate::engines) enum TxnStep {
     Write { key: Arc<str>, fence: u64, bytes: Vec<u8> },
     /// This value is written, whatever was there.
     Put { name: Name, bytes: Vec<u8>, life: ValueLife },
+    /// This value is not there any more, whether it was or not.
+    Delete { name: Name },
 }
 
 /// How long a value stays.

@@ -60,6 +60,9 @@ impl Etcd {
                     request.success.push(self.put(&name, bytes, &life, by).await?);
                     bound = session_of(life).or(bound);
                 }
+                TxnStep::Delete { name } => {
+                    request.success.push(txn::delete(&self.keys.record(&name)));
+                }
             }
         }
         self.commit(request, bound, by).await
@@ -72,7 +75,7 @@ fn condition(step: &TxnStep) -> Option<Compare> {
         TxnStep::Remove { key, fence, .. } | TxnStep::Write { key, fence, .. } => {
             Some(txn::made_at(key, fence.cast_signed()))
         }
-        TxnStep::Put { .. } => None,
+        TxnStep::Put { .. } | TxnStep::Delete { .. } => None,
     }
 }
 

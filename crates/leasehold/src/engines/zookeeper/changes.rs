@@ -8,6 +8,7 @@ use super::session_link::SessionLink;
 use super::wire::{Body, Code, ZkRequest};
 use crate::engines::consensus::{TxnStep, ValueLife};
 use crate::error::Result;
+use crate::name::Name;
 
 /// How often a change is tried while others write the same values.
 const ATTEMPTS: usize = 100;
@@ -24,7 +25,7 @@ impl ZkClient {
             let mut checks = Vec::with_capacity(steps.len());
             for step in &steps {
                 let more = self.requests(step).await?;
-                let is_check = !matches!(step, TxnStep::Put { .. });
+                let is_check = value(step).is_none();
                 checks.extend(more.iter().map(|_| is_check));
                 requests.extend(more);
             }
@@ -72,24 +73,38 @@ impl ZkClient {
             TxnStep::Put { name, bytes, life } => {
                 self.writing(&self.layout.value(name), bytes, life).await?
             }
+            TxnStep::Delete { name } => self.deleting(&self.layout.value(name)).await?,
         })
     }
 
     async fn make_above_values(&self, session_link: &SessionLink, steps: &[TxnStep]) -> Result<()> {
-        for step in steps {
-            if let TxnStep::Put { name, .. } = step {
-                self.make_above(session_link, &self.layout.value(name)).await?;
-            }
+        for name in steps.iter().filter_map(value) {
+            self.make_above(session_link, &self.layout.value(name)).await?;
         }
         Ok(())
     }
 
     fn look_after_all(&self, steps: &[TxnStep]) {
         for step in steps {
-            if let TxnStep::Put { name, life, .. } = step {
-                self.look_after(&self.layout.value(name), life, false);
+            match step {
+                TxnStep::Put { name, life, .. } => {
+                    self.look_after(&self.layout.value(name), life, false);
+                }
+                TxnStep::Delete { name } => {
+                    self.look_after(&self.layout.value(name), &ValueLife::Forever, true);
+                }
+                TxnStep::Remove { .. } | TxnStep::Write { .. } => {}
             }
         }
+    }
+}
+
+/// The name of the value that a step changes, if it is about one: what is found there
+/// fails no change.
+const fn value(step: &TxnStep) -> Option<&Name> {
+    match step {
+        TxnStep::Put { name, .. } | TxnStep::Delete { name } => Some(name),
+        TxnStep::Remove { .. } | TxnStep::Write { .. } => None,
     }
 }
 

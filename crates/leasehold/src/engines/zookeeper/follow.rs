@@ -164,8 +164,11 @@ impl ValueFollower {
                 self.send(ValueNews::Put(name, stored.value()));
             }
             Some(mark) => {
-                tap.marked.insert(notice.path.clone());
-                self.send(ValueNews::Gone(name, mark.value().version));
+                let is_first = tap.marked.insert(notice.path.clone());
+                // A node that was made as a mark held nothing before.
+                if is_first && notice.what != What::Made {
+                    self.send(ValueNews::Gone(name, mark.value().version));
+                }
             }
             None if tap.marked.remove(&notice.path) => {}
             None => self.send(ValueNews::Gone(name, tap.seen.version)),

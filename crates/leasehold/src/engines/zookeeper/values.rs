@@ -210,6 +210,15 @@ impl ZkClient {
         self.over(path, found, alive.is_some(), bytes, life).await
     }
 
+    /// The requests that delete a value, whatever is there. A mark is left where nothing
+    /// was, too: one that is written meanwhile makes them fail.
+    pub(super) async fn deleting(&self, path: &str) -> Result<Vec<ZkRequest>> {
+        let found = self.stored(path).await?;
+        let owner = found.as_ref().map_or(0, |found| found.stat.owner);
+        let mark = mark(self.wall_clock().await?);
+        Ok(self.put(path, found.as_ref(), mark, owner))
+    }
+
     /// What lies in a node, and what of it counts.
     async fn seen(&self, path: &str) -> Result<(Option<Stored>, Option<StoredValue>)> {
         let asked_at = self.terms.clock.now();
