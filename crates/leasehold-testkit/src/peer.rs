@@ -301,6 +301,16 @@ impl Peer {
         self.told("done").map(drop)
     }
 
+    /// What it reads of the leader of a latch at this path.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended, or something went wrong there.
+    pub fn leader(&mut self, path: &str) -> io::Result<String> {
+        self.tell(&format!("leader {path}"))?;
+        self.told("leader ")
+    }
+
     /// The session that it has with a ZooKeeper now.
     ///
     /// # Errors

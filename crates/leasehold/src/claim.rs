@@ -99,6 +99,10 @@ pub struct Claim {
     pub renewed: bool,
     /// Whether it is about the record of the same name as well.
     pub wants: Wants,
+    /// The claim is a candidacy in an election, and this is what it proposes: `None` is
+    /// a lock. A layout that is shared with other software may keep the two apart; see
+    /// [`Profile::candidates_in_entries`](crate::Profile::candidates_in_entries).
+    pub candidate: Option<Arc<[u8]>>,
 }
 
 impl Claim {
@@ -115,6 +119,7 @@ impl Claim {
             fair: false,
             renewed: true,
             wants: Wants::Lease,
+            candidate: None,
         }
     }
 }

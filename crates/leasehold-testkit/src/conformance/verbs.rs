@@ -2,7 +2,7 @@
 
 use leasehold::claim::{Ending, Refresh, Renewal, Stance, Ticket, Wake};
 use leasehold::engine::profile::{Fencing, Liveness, Order, WakeUp};
-use leasehold::{Clock, Mode, Moment, Profile, Released};
+use leasehold::{Clock, ErrorKind, Mode, Moment, Profile, Released};
 use tokio::time::sleep;
 
 use super::check::{Check, Outcome, check, ensure};
@@ -18,6 +18,8 @@ fn outlives_its_client(profile: &Profile) -> bool {
 pub(super) fn checks() -> Vec<Check> {
     vec![
         check!(a_repeated_claim_is_granted_with_the_same_fence),
+        check!(a_candidacy_is_granted_like_a_lock),
+        check!(a_candidacy_takes_its_name_alone),
         check!(a_repeated_claim_keeps_its_place).when(|p| p.order == Order::Fifo),
         check!(a_grant_is_dated_when_it_was_asked_for),
         check!(a_try_leaves_nothing_behind),
@@ -62,6 +64,42 @@ async fn a_repeated_claim_is_granted_with_the_same_fence(store: Store) -> Outcom
         ensure!(first.fence == again.fence, "{} and then {}", first.fence, again.fence);
         ensure!(direct.census().await? == (1, 0), "it waits for its own ghost");
         direct.release(&claim.ticket).await?;
+    }
+    Ok(())
+}
+
+async fn a_candidacy_is_granted_like_a_lock(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    let candidacy = |value: &[u8]| {
+        let mut claim = direct.claim(Mode::Exclusive);
+        claim.candidate = Some(value.into());
+        claim
+    };
+    for value in [&b"10.0.0.1:80"[..], b"", b"\xff\0\nmode=read"] {
+        let claim = candidacy(value);
+        let first = direct.granted(claim.clone()).await?;
+        let again = direct.granted(claim.clone()).await?;
+        ensure!(first.fence == again.fence, "{} and then {}", first.fence, again.fence);
+        direct.busy(candidacy(b"another")).await?;
+        direct.busy(direct.claim(Mode::Exclusive)).await?;
+        ensure!(direct.release(&claim.ticket).await? == Released::Released, "it was ours");
+        ensure!(direct.release(&claim.ticket).await? == Released::AlreadyLost, "twice");
+        let lock = direct.claim(Mode::Exclusive);
+        direct.granted(lock.clone()).await?;
+        direct.busy(candidacy(value)).await?;
+        direct.release(&lock.ticket).await?;
+    }
+    Ok(())
+}
+
+async fn a_candidacy_takes_its_name_alone(store: Store) -> Outcome {
+    let direct = Direct::new(&store).await?;
+    for mode in [Mode::Read, Mode::Write, Mode::Permits { take: 1, of: 2 }] {
+        let mut claim = direct.claim(mode);
+        claim.candidate = Some(b"me"[..].into());
+        let error = direct.engine.acquire(claim).await.err().ok_or("others lead beside it")?;
+        let refused = matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Unsupported);
+        ensure!(refused, "{error:?}");
     }
     Ok(())
 }

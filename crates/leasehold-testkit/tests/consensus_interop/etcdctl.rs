@@ -13,18 +13,18 @@ use leasehold_testkit::server::Server;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// With and without a slash: both are prefixes to etcd.
-const NAME: &str = "shop/orders";
+pub(crate) const NAME: &str = "shop/orders";
 const LONG: Duration = Duration::from_secs(100);
 const BRIEF: Duration = Duration::from_secs(2);
 
 /// An `etcdctl` that holds, or waits. Dropping it kills the process.
-struct Ctl {
+pub(crate) struct Ctl {
     child: Child,
     says: Receiver<String>,
 }
 
 impl Ctl {
-    fn spawn(server: &Server, words: &[&str]) -> Checked<Self> {
+    pub(crate) fn spawn(server: &Server, words: &[&str]) -> Checked<Self> {
         let mut command = server.etcdctl()?;
         let mut child = command.args(words).stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
@@ -38,7 +38,7 @@ impl Ctl {
     }
 
     /// The key it holds with; it says so once it holds.
-    fn granted(&self) -> Checked<String> {
+    pub(crate) fn granted(&self) -> Checked<String> {
         Ok(self.says.recv_timeout(BOUND)?)
     }
 

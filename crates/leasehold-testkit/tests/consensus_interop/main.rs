@@ -6,6 +6,7 @@
 
 mod contest;
 mod deaths;
+mod elections;
 mod etcdctl;
 mod mutex;
 mod permits;

@@ -23,6 +23,8 @@ pub(crate) struct LockRequest {
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
     pub(crate) wants: Wants,
+    /// What it proposes, if it is a candidacy.
+    pub(crate) candidate: Option<Arc<[u8]>>,
     pub(crate) effort: Effort,
 }
 
@@ -86,6 +88,7 @@ impl LockRequest {
         claim.meta.clone_from(&self.meta);
         claim.fair = self.fair;
         claim.wants = self.wants;
+        claim.candidate.clone_from(&self.candidate);
         claim.stance = stance;
         claim
     }

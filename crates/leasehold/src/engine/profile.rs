@@ -189,6 +189,9 @@ pub struct Profile {
     pub convert: bool,
     /// Whether it can ask a holder to let go (`Eviction::asking`).
     pub revocation: bool,
+    /// Whether a candidacy's value lies in its entry, where other software reads it: no
+    /// record need say it.
+    pub candidates_in_entries: bool,
     /// Requests and connections.
     pub cost: Cost,
     /// What it can store.
@@ -216,6 +219,7 @@ impl Profile {
             keep_closed: false,
             convert: false,
             revocation: false,
+            candidates_in_entries: false,
             cost: Cost::ONE_TRIP,
             limits: Limits::default(),
         }

@@ -147,8 +147,8 @@ static TABLE: [EngineRow; 8] = [
         ways: &["zookeepers"],
         built: cfg!(feature = "zookeeper"),
         options: &[
-            "session", "tick", "connect", "timeout", "root", "names", "lock", "mutex", "auth",
-            "acl", "ca", "cert", "cert_key",
+            "session", "tick", "connect", "timeout", "root", "names", "lock", "election",
+            "mutex", "auth", "acl", "ca", "cert", "cert_key",
         ],
         open: open_zookeeper,
     },

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::claim::{
-    Claim, Ending, META_MAX, Mode, Refresh, Released, Renewal, SPAN_MAX, Ticket, Verdict, Wake,
+    Claim, Ending, META_MAX, Mode, Refresh, Released, Renewal, SPAN_MAX, Ticket, VALUE_MAX, Verdict,
+    Wake,
 };
 use crate::clock::Moment;
 use crate::engine::profile::{self, Grants, Order};
@@ -43,6 +44,7 @@ fn check(claim: &Claim, profile: &Profile) -> Result<()> {
     if claim.meta.as_ref().is_some_and(|meta| meta.len() > META_MAX) {
         return Err(Error::invalid(format!("meta is longer than {META_MAX} bytes")));
     }
+    check_candidate(claim)?;
     let name = claim.ticket.name.as_str();
     if name.len() > profile.limits.name_max {
         let most = profile.limits.name_max;
@@ -52,6 +54,22 @@ fn check(claim: &Claim, profile: &Profile) -> Result<()> {
         )));
     }
     check_ttl(claim.ttl, profile)
+}
+
+/// One leads: a candidacy takes its name alone.
+fn check_candidate(claim: &Claim) -> Result<()> {
+    let Some(value) = &claim.candidate else { return Ok(()) };
+    if claim.ticket.mode != Mode::Exclusive {
+        let mode = claim.ticket.mode;
+        return Err(Error::invalid(format!("a candidacy is exclusive, and this one says {mode}")));
+    }
+    if value.len() > VALUE_MAX {
+        let size = value.len();
+        return Err(Error::invalid(format!(
+            "a candidate proposes {size} bytes, and may propose {VALUE_MAX} (1 MiB)"
+        )));
+    }
+    Ok(())
 }
 
 fn check_mode(mode: Mode, profile: &Profile) -> Result<()> {

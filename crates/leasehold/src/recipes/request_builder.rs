@@ -30,6 +30,8 @@ pub(crate) struct RequestBuilder {
     pub(crate) meta: Option<Arc<str>>,
     pub(crate) fair: bool,
     pub(crate) wants: Wants,
+    /// What it proposes, if it is a candidacy and no lock.
+    pub(crate) candidate: Option<Arc<[u8]>>,
 }
 
 impl RequestBuilder {
@@ -52,6 +54,7 @@ impl RequestBuilder {
             meta: None,
             fair: false,
             wants: Wants::Lease,
+            candidate: None,
         }
     }
 
@@ -107,6 +110,7 @@ impl RequestBuilder {
             meta: self.meta.clone(),
             fair: self.fair,
             wants: self.wants,
+            candidate: self.candidate.clone(),
             effort,
         }
     }

@@ -30,6 +30,7 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 
     async fn ask(self: &Arc<Self>, claim: &Claim) -> Result<Verdict> {
+        self.check_candidate(claim)?;
         let lease = self.desk_for(claim).await?;
         if lease.ticket.mode != claim.ticket.mode {
             return Err(other_kind(lease.ticket.mode));
@@ -44,6 +45,17 @@ impl<E: Ensemble> ConsensusClient<E> {
         };
         let verdict = self.with_record(verdict, claim, read).await?;
         Ok(self.as_kept(verdict, claim.ticket.id))
+    }
+
+    /// What other software elects in has no permits.
+    fn check_candidate(&self, claim: &Claim) -> Result<()> {
+        let bare = self.ensemble.profile().candidates_in_entries;
+        if claim.candidate.is_none() || !bare || !self.ensemble.mutex_is_semaphore() {
+            return Ok(());
+        }
+        let message = "with ?names=raw&mutex=semaphore there are no elections: nobody else \
+                       knows them there; open the URL without mutex=semaphore for them";
+        Err(Error::new(ErrorKind::Unsupported, message))
     }
 
     /// A verdict as it stands now: a server that keeps sessions for less may have
@@ -211,13 +223,15 @@ impl<E: Ensemble> ConsensusClient<E> {
         wants: Wants,
     ) -> Newcomer {
         let alone = claim.stance == Stance::Try && matches!(mode, Mode::Exclusive | Mode::Write);
+        let bare = self.ensemble.profile().candidates_in_entries;
         Newcomer {
             id: claim.ticket.id,
             mode,
-            metadata: Metadata::of(claim, self.way(claim.ticket.mode)),
+            metadata: Metadata::of(claim, self.way(claim.ticket.mode), bare),
             only_if_empty: alone && part == QueuePart::Queue,
             again: lease.doubts.contains(&part),
             wants,
+            candidate: claim.candidate.is_some(),
         }
     }
 

@@ -116,6 +116,8 @@ pub(in crate::engines) struct Newcomer {
     /// With `RecordOrLease` it joins only if there is no record, where one request
     /// can do that.
     pub(in crate::engines) wants: Wants,
+    /// It is a candidacy in an election, where those have names of their own.
+    pub(in crate::engines) candidate: bool,
 }
 
 /// A line as a newcomer found it, in the same request.

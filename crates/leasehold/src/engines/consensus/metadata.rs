@@ -21,13 +21,18 @@ pub(in crate::engines) struct Metadata {
     /// When it joined, in microseconds since 1970 by the calendar of its host.
     pub(in crate::engines) since: Option<u64>,
     pub(in crate::engines) meta: Option<Arc<str>>,
+    /// All that is written, where it is no metadata of ours: other software reads it,
+    /// and finds nothing beside it.
+    pub(in crate::engines) bare: Option<Arc<[u8]>>,
 }
 
 impl Metadata {
-    /// The metadata of a claim, which takes the name in this way.
-    pub(super) fn of(claim: &Claim, way: Mode) -> Self {
+    /// The metadata of a claim, which takes the name in this way; `bare` if a candidacy
+    /// writes what it proposes, and nothing else.
+    pub(super) fn of(claim: &Claim, way: Mode, bare: bool) -> Self {
         let (label, since) = (claim.owner.label().into(), Some(wall_micros()));
-        Self { mark: None, label, mode: Some(way), since, meta: claim.meta.clone() }
+        let bare = claim.candidate.clone().filter(|_| bare);
+        Self { mark: None, label, mode: Some(way), since, meta: claim.meta.clone(), bare }
     }
 
     /// The same, with this before it.
@@ -39,6 +44,9 @@ impl Metadata {
         let mut text = String::new();
         if let Some(mark) = &self.mark {
             mark.write(&mut text);
+        }
+        if let Some(bare) = &self.bare {
+            return [text.as_bytes(), bare].concat();
         }
         text.push_str(&self.label);
         // Writing to a String cannot fail.
@@ -60,14 +68,24 @@ impl Metadata {
     /// Never fails: what cannot be understood is a label, or nothing.
     pub(in crate::engines) fn read(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
-        let (mark, text) = EntryMark::read(&text);
+        let (mark, rest) = EntryMark::read(&text);
+        // A mark is ours, and has no byte that cannot be read.
+        let bare = bytes.get(text.len() - rest.len()..).filter(|bare| !bare.is_empty());
+        let metadata = Self { mark, ..Self::read_text(rest) };
+        match (metadata.mode, metadata.since) {
+            (None, None) => Self { bare: bare.map(Arc::from), ..metadata },
+            _ => metadata,
+        }
+    }
+
+    fn read_text(text: &str) -> Self {
         let (text, meta) = match text.split_once("\nmeta=") {
             Some((text, meta)) => (text, Some(meta.into())),
             None => (text, None),
         };
         let mut lines = text.split('\n');
         let label = tidy(lines.next().unwrap_or_default());
-        let mut metadata = Self { mark, label, mode: None, since: None, meta };
+        let mut metadata = Self { label, meta, ..Self::default() };
         lines.for_each(|line| metadata.add(line));
         metadata
     }
@@ -107,6 +125,8 @@ fn tidy(label: &str) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::{Owner, Ticket};
+    use crate::name::{Name, Namespace};
 
     #[test]
     fn a_card_comes_back() {
@@ -114,7 +134,7 @@ mod tests {
         for mode in modes.map(Some).into_iter().chain([None]) {
             for meta in [None, Some("two\nlines, mode=read".into())] {
                 let label = "host:1/a mode=x".into();
-                let metadata = Metadata { mark: None, label, mode, since: Some(7), meta };
+                let metadata = Metadata { label, mode, since: Some(7), meta, ..Metadata::default() };
                 let reason = "why\nmode=read".into();
                 let evicted = metadata.marked(EntryMark::Evicted { actor: "ann".into(), reason });
                 let closed = metadata.marked(EntryMark::Closed { until: 7 });
@@ -122,6 +142,24 @@ mod tests {
                     assert_eq!(Metadata::read(&metadata.write()), metadata);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_a_candidate_proposes_is_written_as_it_is() {
+        let name = Name::new(&Namespace::default(), "n").unwrap();
+        let ticket = Ticket::new(name, Mode::Exclusive);
+        let mut claim = Claim::new(ticket, Owner::new("me"), Duration::from_secs(1));
+        for value in [&b"10.0.0.1:80"[..], b"", b"{\n\"a\": 1\n}", b"\xff\0\nmeta=x\xfe"] {
+            claim.candidate = Some(value.into());
+            let bare = Metadata::of(&claim, Mode::Exclusive, true);
+            assert_eq!(bare.write(), value);
+            assert_ne!(Metadata::of(&claim, Mode::Exclusive, false).write(), value);
+            let (actor, reason) = ("ann".into(), "why\nnot".into());
+            let evicted = EntryMark::Evicted { actor, reason };
+            let marked = Metadata::read(&Metadata::read(value).marked(evicted.clone()).write());
+            assert_eq!(marked.mark, Some(evicted));
+            assert_eq!(Metadata { mark: None, ..marked }.write(), value, "a word changes nothing");
         }
     }
 

@@ -310,8 +310,15 @@ impl<E: Ensemble> ConsensusClient<E> {
             let (key, fence) = (Arc::clone(&entry.key), entry.fence.unwrap_or_default());
             TxnStep::Write { key, fence, bytes: metadata.write() }
         };
-        // Without the mark the name looks held, and is as closed.
-        let _ = self.ensemble.change(lease.entries.iter().map(write).collect()).await;
+        // What others read is left alone.
+        let is_ours = |entry: &&QueueEntry| {
+            entry.metadata.as_ref().is_none_or(|metadata| metadata.bare.is_none())
+        };
+        let marks: Vec<_> = lease.entries.iter().filter(is_ours).map(write).collect();
+        if !marks.is_empty() {
+            // Without the mark the name looks held, and is as closed.
+            let _ = self.ensemble.change(marks).await;
+        }
         self.unbind(&lease).await;
         self.clock.sleep_until(until).await;
         self.clear_away(&lease).await;

@@ -230,11 +230,15 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 
     /// What is written on the entry. Its metadata stays: others read there how it takes
-    /// the name. Who is not one of us has another metadata, and may know one word.
+    /// the name. Who is not one of us has another metadata, and may know one word; what
+    /// a candidate proposes is its own.
     fn word_for(&self, seen: &SeenClaim, eviction: &Eviction) -> Option<Vec<u8>> {
         if eviction.ask && seen.metadata.mode.is_none() {
             if self.ensemble.asks_strangers() {
                 return Some(REVOKE.as_bytes().to_vec());
+            }
+            if self.ensemble.profile().candidates_in_entries {
+                return None;
             }
             seen.id?;
         }

@@ -46,7 +46,7 @@ use self::leases::Leases;
 use self::link::EtcdLink;
 use self::proto::{MemberListRequest, RangeRequest};
 use self::reach::RangeReach;
-use self::settings::EtcdSettings;
+use self::settings::{EtcdSettings, KeyNames};
 use self::tombstones::Tombstones;
 use self::watches::KeyWatches;
 use crate::claim::LeaseId;
@@ -90,6 +90,7 @@ impl Etcd {
         if has_one_member(&link, settings).await {
             profile.survives = Survives::Restart;
         }
+        profile.candidates_in_entries = settings.names == KeyNames::Raw;
         let keys = EtcdKeys::new(settings.root.clone(), settings.names);
         let (tombstones, closed) = (Tombstones::default(), watch::Sender::new(false));
         let reaches = <[RangeReach; 2]>::default();

@@ -42,6 +42,7 @@ fn newcomer(mode: Mode) -> Newcomer {
         only_if_empty: false,
         again: false,
         wants: Wants::Lease,
+        candidate: false,
     }
 }
 

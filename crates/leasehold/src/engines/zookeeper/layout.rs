@@ -2,9 +2,9 @@
 
 use super::paths::{dotless, escape, is_path};
 use super::placed_child::{PlacedChild, around, unwrap};
-use super::settings::{PathNames, ZkSettings};
+use super::settings::{ElectionLayout, PathNames, ZkSettings};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{QueueEntry, QueueId, QueuePart};
+use crate::engines::consensus::{Newcomer, QueueEntry, QueueId, QueuePart};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 
@@ -13,6 +13,7 @@ const READ: &str = "__READ__";
 const WRITE: &str = "__WRIT__";
 const LEASE: &str = "lease-";
 const LOCK: &str = "lock-";
+const LATCH: &str = "latch-";
 /// The two lines of a semaphore, below its path.
 pub(super) const LOCKS: &str = "locks";
 pub(super) const LEASES: &str = "leases";
@@ -26,6 +27,8 @@ pub(super) struct PathLayout {
     top: String,
     names: PathNames,
     word: String,
+    /// What stands before the number of a candidacy.
+    election: String,
 }
 
 impl PathLayout {
@@ -35,6 +38,7 @@ impl PathLayout {
             top: format!("{}{}", settings.chroot, settings.root),
             names: settings.names,
             word: settings.word.clone(),
+            election: election(settings),
         }
     }
 
@@ -102,15 +106,16 @@ impl PathLayout {
     }
 
     /// What a new node is called, before the server adds its number.
-    pub(super) fn node(&self, part: QueuePart, id: LeaseId, mode: Mode) -> String {
-        let word = match (part, mode) {
+    pub(super) fn node(&self, part: QueuePart, newcomer: &Newcomer) -> String {
+        let word = match (part, newcomer.mode) {
             (QueuePart::Queue, Mode::Read) => READ,
             (QueuePart::Queue, Mode::Write) => WRITE,
+            (QueuePart::Queue, _) if newcomer.candidate => &self.election,
             (QueuePart::Queue, _) => &self.word,
             (QueuePart::Door, _) => LOCK,
             (QueuePart::Permits, _) => LEASE,
         };
-        format!("{}{word}", prefix(id))
+        format!("{}{word}", prefix(newcomer.id))
     }
 
     /// The entries among the children of a line's path, in order.
@@ -159,14 +164,26 @@ impl PathLayout {
     /// How a child takes the name, and its place.
     fn place(&self, part: QueuePart, child: &str) -> (Mode, i64) {
         let words: &[(&str, Mode)] = match part {
-            QueuePart::Queue => {
-                &[(READ, Mode::Read), (WRITE, Mode::Write), (&self.word, Mode::Exclusive)]
-            }
+            QueuePart::Queue => &[
+                (READ, Mode::Read),
+                (WRITE, Mode::Write),
+                (&self.word, Mode::Exclusive),
+                (&self.election, Mode::Exclusive),
+            ],
             QueuePart::Door => &[(LOCK, Mode::Exclusive)],
             QueuePart::Permits => &[(LEASE, Mode::Permits { take: 1, of: 0 })],
         };
         let found = words.iter().find_map(|(word, mode)| Some((*mode, number(child, word)?)));
         found.unwrap_or_else(|| (words.last().map_or(Mode::Exclusive, |last| last.1), odd(child)))
+    }
+}
+
+/// Only where paths are shared do candidates have a word of their own.
+fn election(settings: &ZkSettings) -> String {
+    match (settings.names, settings.election) {
+        (PathNames::Escaped, _) => settings.word.clone(),
+        (PathNames::Raw, ElectionLayout::Latch) => LATCH.into(),
+        (PathNames::Raw, ElectionLayout::Selector) => LOCK.into(),
     }
 }
 
@@ -212,6 +229,8 @@ fn odd(child: &str) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::Wants;
+    use crate::engines::consensus::Metadata;
     use crate::url::Url;
 
     fn layout(options: &str) -> PathLayout {
@@ -233,11 +252,42 @@ mod tests {
         assert!(base("?names=raw", "/a//b").is_err());
     }
 
+    fn newcomer(id: LeaseId, candidate: bool) -> Newcomer {
+        Newcomer {
+            id,
+            mode: Mode::Exclusive,
+            metadata: Metadata::default(),
+            only_if_empty: false,
+            again: false,
+            wants: Wants::Lease,
+            candidate,
+        }
+    }
+
+    #[test]
+    fn a_candidacy_has_a_node_of_its_kind_where_paths_are_shared() {
+        let id = LeaseId::random();
+        for (options, lock, election) in [
+            ("", "lock-", "lock-"),
+            ("?names=raw", "lock-", "latch-"),
+            ("?names=raw&election=selector&lock=seq-", "seq-", "lock-"),
+        ] {
+            let layout = layout(options);
+            for (candidate, word) in [(false, lock), (true, election)] {
+                let node = layout.node(QueuePart::Queue, &newcomer(id, candidate));
+                assert_eq!(node, format!("{}{word}", prefix(id)), "{options}");
+                let children = [format!("{node}0000000007")];
+                let line = layout.entries(QueuePart::Queue, "/n", &children);
+                assert_eq!((line[0].order, line[0].id), (7, Some(id)), "{options}");
+            }
+        }
+    }
+
     #[test]
     fn nodes_stand_in_the_order_of_their_numbers() {
         let layout = layout("");
         let id = LeaseId::random();
-        let ours = format!("{}0000000003", layout.node(QueuePart::Queue, id, Mode::Exclusive));
+        let ours = format!("{}0000000003", layout.node(QueuePart::Queue, &newcomer(id, false)));
         let children = [
             "locks".into(),
             "_c_x-lock-0000000010".into(),

@@ -42,7 +42,7 @@ use self::layout::PathLayout;
 use self::leader_clock::LeaderClock;
 use self::session_link::SessionTerms;
 use self::sessions::Sessions;
-use self::settings::ZkSettings;
+use self::settings::{PathNames, ZkSettings};
 use self::state::StatePublisher;
 use super::consensus;
 use crate::clock::Clock;
@@ -91,5 +91,6 @@ fn profile(settings: &ZkSettings, sessions: &Sessions) -> Profile {
     }
     profile.limits.ttl_min = sessions.shortest();
     profile.limits.permits_max = PERMITS_MAX;
+    profile.candidates_in_entries = settings.names == PathNames::Raw;
     profile
 }

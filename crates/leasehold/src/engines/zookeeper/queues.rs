@@ -65,7 +65,7 @@ impl ZkClient {
     /// One trip: enter, list the line, look who else uses the name and what its
     /// value is.
     fn joining(&self, line: &QueueId, path: &str, newcomer: &Newcomer) -> Result<Vec<ZkRequest>> {
-        let word = self.layout.node(line.part, newcomer.id, newcomer.mode);
+        let word = self.layout.node(line.part, newcomer);
         let data = newcomer.metadata.write();
         let node = || self.create(format!("{path}/{word}"), data.clone(), CreateMode::Numbered);
         let mut requests = vec![match count(newcomer.mode) {

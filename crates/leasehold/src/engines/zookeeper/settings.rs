@@ -30,6 +30,15 @@ pub(super) enum PathNames {
     Raw,
 }
 
+/// Whose nodes a candidacy has where names are raw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ElectionLayout {
+    /// Those of Curator's `LeaderLatch`.
+    Latch,
+    /// Those of its `LeaderSelector`.
+    Selector,
+}
+
 /// Everything that a URL says.
 #[derive(Clone)]
 pub(super) struct ZkSettings {
@@ -39,6 +48,8 @@ pub(super) struct ZkSettings {
     pub(super) root: String,
     pub(super) names: PathNames,
     pub(super) word: String,
+    /// How other software elects where names are raw.
+    pub(super) election: ElectionLayout,
     /// Exclusive claims take the one permit of a semaphore.
     pub(super) mutex_is_semaphore: bool,
     pub(super) session: Duration,
@@ -64,6 +75,7 @@ impl ZkSettings {
             root: root(options)?,
             names: names(options)?,
             word: word(options)?,
+            election: election(options)?,
             mutex_is_semaphore: mutex_is_semaphore(options)?,
             session: options.duration("session")?.unwrap_or(SESSION),
             tick: options.duration("tick")?,
@@ -123,6 +135,19 @@ fn word(options: &Options) -> Result<String> {
         return Err(Error::invalid(message));
     }
     Ok(word.to_owned())
+}
+
+fn election(options: &Options) -> Result<ElectionLayout> {
+    let layout = match options.get("election")? {
+        None => return Ok(ElectionLayout::Latch),
+        Some("latch") => ElectionLayout::Latch,
+        Some("selector") => ElectionLayout::Selector,
+        Some(_) => return Err(Error::invalid("option \"election\" takes latch or selector")),
+    };
+    match names(options)? {
+        PathNames::Raw => Ok(layout),
+        PathNames::Escaped => Err(Error::invalid("option \"election\" is for names=raw")),
+    }
 }
 
 fn mutex_is_semaphore(options: &Options) -> Result<bool> {
@@ -191,6 +216,8 @@ mod tests {
             ("zookeeper://a?names=no", "escaped or raw"),
             ("zookeeper://a?lock=a/b", "before the number"),
             ("zookeeper://a?mutex=x", "mutex or semaphore"),
+            ("zookeeper://a?names=raw&election=x", "latch or selector"),
+            ("zookeeper://a?election=latch", "names=raw"),
             ("zookeeper://a?auth=x", "digest:user:password"),
             ("zookeeper://a?acl=x", "open or creator"),
             ("zookeeper://a?acl=creator", "auth=digest"),

@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
@@ -39,6 +40,7 @@ abstract class Door {
             case "write" -> new Mutex(new InterProcessReadWriteLock(client, path).writeLock());
             case "semaphore" -> new Permits(client, path, Integer.parseInt(parts[1]));
             case "semaphore_mutex" -> new Single(client, path);
+            case "latch" -> new Latch(client, path);
             default -> throw new IllegalArgumentException("no kind " + kind);
         };
     }
@@ -108,6 +110,46 @@ abstract class Door {
         @Override
         String node() throws Exception {
             return held.isEmpty() ? null : path + "/leases/" + held.peekLast().getNodeName();
+        }
+    }
+
+    /** A lock that is held for as long as it leads. A latch is good for one time. */
+    private static final class Latch extends Door {
+        private final CuratorFramework client;
+        private final String path;
+        private LeaderLatch latch;
+
+        Latch(CuratorFramework client, String path) {
+            this.client = client;
+            this.path = path;
+        }
+
+        @Override
+        boolean lock(long wait) throws Exception {
+            latch = new LeaderLatch(client, path, "java");
+            latch.start();
+            boolean leads = latch.await(wait, MILLISECONDS);
+            if (!leads) {
+                latch.close();
+            }
+            return leads;
+        }
+
+        @Override
+        void unlock() throws Exception {
+            latch.close();
+        }
+
+        @Override
+        String node() throws Exception {
+            long session = client.getZookeeperClient().getZooKeeper().getSessionId();
+            for (String child : client.getChildren().forPath(path)) {
+                var stat = client.checkExists().forPath(path + "/" + child);
+                if (stat != null && stat.getEphemeralOwner() == session) {
+                    return path + "/" + child;
+                }
+            }
+            return null;
         }
     }
 

@@ -7,6 +7,7 @@ import java.util.Map;
 
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.locks.Revoker;
 import org.apache.curator.retry.RetryNTimes;
 
@@ -48,6 +49,7 @@ public final class Peer {
                 case "node" -> "node " + door(words[1], words[2]).node();
                 case "asked" -> "asked " + door(words[1], words[2]).asked();
                 case "ask" -> ask(words[1]);
+                case "leader" -> "leader " + new LeaderLatch(client, words[1]).getLeader().getId();
                 case "session" -> "session " + client.getZookeeperClient().getZooKeeper().getSessionId();
                 case "bench" -> new Crowd(client, words[1]).bench((int) number(words[2]), number(words[3]));
                 default -> "error unknown command " + words[0];
