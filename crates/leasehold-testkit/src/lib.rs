@@ -15,6 +15,7 @@
 //! | [`conformance`] | what every engine must do: one trial per check |
 //! | [`holder`] | a process that holds locks and can be killed |
 //! | [`peer`] | a client of another language, or ours, as a process |
+//! | [`below`] | an engine whose names lie below a path |
 //! | [`twist`] | an engine with one thing changed |
 //! | [`mutants`] | engines that are wrong on purpose, for the suite to find out |
 //! | [`place`] | one server of each engine, side by side |
@@ -28,6 +29,7 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod audience;
+pub mod below;
 pub mod check;
 pub mod conformance;
 pub mod contest;

@@ -24,6 +24,9 @@ const DEPLOYMENT: &[&str] = &[
     "latch",
 ];
 
+/// What records are checked for where they lie bare, for other software.
+const RAW_RECORDS: &[&str] = &["records", "watchers"];
+
 const ADVISORY: &str = "strategy=advisory&timeout=20s";
 /// A table that a user might have, and how it is used.
 const UNIQUE: &str = "strategy=unique&table=jobs&column=job&token=tok&expires=until&owner=who\
@@ -46,9 +49,10 @@ pub struct EngineUnderTest {
 
 impl EngineUnderTest {
     /// Every engine that exists.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::new("etcd", Store::etcd),
         Self::deployment("etcd-cluster", Store::etcd_cluster),
+        Self::raw_records("etcd-raw", Store::etcd_raw_records),
         Self::new("memory", Store::memory),
         Self::new("mysql", Store::mysql),
         Self::new("mysql-advisory", || Store::mysql_with(ADVISORY, "")),
@@ -72,6 +76,7 @@ impl EngineUnderTest {
         Self::new("sqlite", Store::sqlite),
         Self::new("zookeeper", Store::zookeeper),
         Self::deployment("zookeeper-ensemble", Store::zookeeper_ensemble),
+        Self::raw_records("zookeeper-raw", Store::zookeeper_raw_records),
     ];
 
     const fn new(name: &'static str, store: fn() -> Outcome<Store>) -> Self {
@@ -80,6 +85,10 @@ impl EngineUnderTest {
 
     const fn deployment(name: &'static str, store: fn() -> Outcome<Store>) -> Self {
         Self { name, store, subjects: Some(DEPLOYMENT) }
+    }
+
+    const fn raw_records(name: &'static str, store: fn() -> Outcome<Store>) -> Self {
+        Self { name, store, subjects: Some(RAW_RECORDS) }
     }
 
     /// Whether this is another way to an engine that is in the list as well.

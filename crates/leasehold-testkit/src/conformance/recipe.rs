@@ -72,11 +72,18 @@ impl Recipe {
 pub struct Client {
     locks: Locks,
     recipe: Recipe,
+    /// Who keeps the engine open that is below this one's.
+    _below: Option<Locks>,
 }
 
 impl Client {
     pub(super) const fn new(locks: Locks, recipe: Recipe) -> Self {
-        Self { locks, recipe }
+        Self { locks, recipe, _below: None }
+    }
+
+    /// The same client, which keeps the engine of another one open.
+    pub(super) fn over(self, below: Locks) -> Self {
+        Self { _below: Some(below), ..self }
     }
 
     /// What plays the mutex on `name`.
@@ -88,7 +95,7 @@ impl Client {
     /// The same client, where waiting ends after `limit`.
     #[must_use]
     pub fn wait_limit(&self, limit: Duration) -> Self {
-        Self::new(self.locks.wait_limit(limit), self.recipe)
+        Self { locks: self.locks.wait_limit(limit), ..self.clone() }
     }
 
     /// The same client, with names of another namespace.
@@ -97,7 +104,7 @@ impl Client {
     ///
     /// When it is no namespace.
     pub fn namespace(&self, namespace: &str) -> Result<Self> {
-        Ok(Self::new(self.locks.namespace(namespace)?, self.recipe))
+        Ok(Self { locks: self.locks.namespace(namespace)?, ..self.clone() })
     }
 
     /// A ttl that is meant to run out.

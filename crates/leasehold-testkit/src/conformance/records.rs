@@ -10,7 +10,9 @@ use leasehold::engine::profile::{Grants, WakeUp};
 use leasehold::engine::{
     Eviction, Expect, Page, RawRecord, RecordEvent, RecordEvents, RecordStore, Scope, Store, Target,
 };
-use leasehold::{Clock, Engine, Error, ErrorKind, Mode, Moment, Name, Namespace, Released};
+use leasehold::{
+    Clock, Engine, Error, ErrorKind, Mode, Moment, Name, Namespace, Profile, Released,
+};
 use tokio::task::JoinSet;
 
 use super::check::{Check, Outcome, check, ensure};
@@ -23,23 +25,29 @@ pub(super) fn checks() -> Vec<Check> {
         check!(an_engine_keeps_records_or_says_that_it_does_not),
         check!(racing_writers_lose_no_update),
         check!(a_write_that_expects_something_else_is_told_what_is_there),
-        check!(a_version_is_never_used_twice),
-        check!(a_value_goes_when_its_time_is_up_and_watchers_hear_of_it),
-        check!(a_new_value_has_a_time_of_its_own),
+        check!(a_version_is_never_used_twice).when(times_records),
+        check!(a_value_goes_when_its_time_is_up_and_watchers_hear_of_it).when(times_records),
+        check!(a_new_value_has_a_time_of_its_own).when(times_records),
         check!(a_bound_record_goes_with_the_release),
         check!(a_bound_record_goes_when_the_lease_expires),
-        check!(a_bound_record_stays_for_as_long_as_its_lease_is_renewed),
-        check!(a_bound_record_goes_with_an_eviction),
-        check!(a_bound_record_stays_when_its_lease_is_converted).when(|p| p.convert),
+        check!(a_bound_record_stays_for_as_long_as_its_lease_is_renewed).when(times_records),
+        check!(a_bound_record_goes_with_an_eviction).when(keeps_bonds),
+        check!(a_raw_record_that_is_bound_goes_once_its_holder_hears_of_an_eviction)
+            .when(|p| p.raw_records),
+        check!(what_a_raw_record_cannot_keep_is_refused).when(|p| p.raw_records),
+        check!(a_list_is_in_order_whatever_lies_below_what).when(|p| p.raw_records),
+        check!(a_bound_record_stays_when_its_lease_is_converted)
+            .when(|p| p.convert && keeps_bonds(p)),
         check!(a_record_that_was_written_anew_outlives_the_old_lease),
         check!(adding_is_atomic_over_all_clients),
         check!(a_sum_that_does_not_fit_changes_nothing),
         check!(a_sum_may_go_below_zero_and_back),
-        check!(a_list_has_what_is_below_the_path_and_not_too_deep),
+        check!(a_list_has_what_is_below_the_path_and_not_too_deep).when(takes_any_name),
         check!(a_long_list_comes_in_pages),
         check!(a_heavy_page_ends_early),
-        check!(a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours),
-        check!(an_unlisted_record_is_like_any_other_to_who_knows_its_name),
+        check!(a_record_is_stored_with_a_release_only_if_the_lease_was_still_ours)
+            .when(keeps_bonds),
+        check!(an_unlisted_record_is_like_any_other_to_who_knows_its_name).when(times_records),
         check!(whoever_is_served_next_does_not_see_what_the_release_deletes),
         check!(a_release_that_is_repeated_deletes_nothing_of_the_next_holder),
         check!(a_release_of_a_lost_lease_deletes_nothing),
@@ -52,6 +60,21 @@ pub(super) fn checks() -> Vec<Check> {
         check!(a_grant_brings_the_record_of_its_name).when(|p| p.wake == WakeUp::Push),
         check!(a_value_that_is_too_large_is_refused_with_the_limit),
     ]
+}
+
+/// Whether a record can have a ttl: a bare node of ZooKeeper has none.
+fn times_records(profile: &Profile) -> bool {
+    !profile.raw_records || profile.scheme != "zookeeper"
+}
+
+/// Whether whoever reads a record can tell that the lease has ended that it is bound to.
+const fn keeps_bonds(profile: &Profile) -> bool {
+    !profile.raw_records
+}
+
+/// Whether a record can have every name: paths have no empty segment.
+const fn takes_any_name(profile: &Profile) -> bool {
+    !profile.raw_records
 }
 
 /// Two clients of one store.
@@ -339,6 +362,85 @@ async fn a_bound_record_goes_with_an_eviction(shared: Shared) -> Outcome {
     Ok(())
 }
 
+async fn a_raw_record_that_is_bound_goes_once_its_holder_hears_of_an_eviction(
+    shared: Shared,
+) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let ticket = hold(&pair.a, "lock", HOUR).await?;
+    store(&pair.a, bound("member/a", &ticket)).await?;
+    pair.b.evict(Eviction::new(name("lock"), Target::All, "ops", "stuck")?).await?;
+    gone(&pair.b, "member/a").await?;
+    let stored = records(&pair.a).store(bound("member/a", &ticket)).await;
+    assert_eq!(stored.expect_err("the lease is gone").kind(), ErrorKind::NotHeld);
+    Ok(())
+}
+
+async fn what_a_raw_record_cannot_keep_is_refused(shared: Shared) -> Outcome {
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let unsupported = |error: Error| {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("records=raw"), "{error}");
+    };
+    let ticket = hold(&pair.a, "lock", HOUR).await?;
+    let elsewhere = records(&pair.b).store(bound("n", &ticket)).await;
+    unsupported(elsewhere.expect_err("nobody would see to it"));
+    let mut brief = put("n", "1");
+    brief.ttl = Some(HOUR);
+    if !times_records(pair.a.profile()) {
+        let stored = records(&pair.a).store(brief.clone()).await;
+        unsupported(stored.expect_err("it has no time"));
+        let released = pair.a.release(ticket.clone(), Ending::storing(brief)).await;
+        unsupported(released.expect_err("it has no time"));
+    }
+    let mut both = bound("n", &ticket);
+    both.ttl = Some(HOUR);
+    unsupported(records(&pair.a).store(both).await.expect_err("it would outlive its holder"));
+    assert_eq!(load(&pair.b, "n").await?, None);
+    assert_eq!(pair.a.release(ticket, Ending::new()).await?, Released::Released);
+    let space = Namespace::new("elsewhere")?;
+    let elsewhere = records(&pair.a).load(Name::new(&space, "n")?).await;
+    assert_eq!(elsewhere.expect_err("there is one only").kind(), ErrorKind::Invalid);
+    let all = Scope::below(&space, "", usize::MAX);
+    let listed = records(&pair.a).list(all.clone(), Page::default()).await;
+    assert_eq!(listed.expect_err("there is one only").kind(), ErrorKind::Invalid);
+    let watched = records(&pair.a).watch(all).await;
+    assert_eq!(watched.expect_err("there is one only").kind(), ErrorKind::Invalid);
+    Ok(())
+}
+
+/// What is above a node is a node, so all of these are there.
+async fn a_list_is_in_order_whatever_lies_below_what(shared: Shared) -> Outcome {
+    const TREE: [&str; 9] = ["a", "a!b", "a!b/c", "a/b", "a/b/c", "a/b0", "a/b0/d/e", "a0", "b"];
+    let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    for text in TREE {
+        store(&pair.a, put(text, text)).await?;
+    }
+    store(&pair.a, put("a/b0/d", "")).await?;
+    let mut tree = TREE.to_vec();
+    tree.insert(6, "a/b0/d");
+    assert_eq!(listed(&pair.b, "", usize::MAX).await, tree);
+    assert_eq!(listed(&pair.b, "", 1).await, ["a", "a!b", "a0", "b"]);
+    assert_eq!(listed(&pair.b, "a", 1).await, ["a/b", "a/b0"]);
+    assert_eq!(listed(&pair.b, "a", 2).await, ["a/b", "a/b/c", "a/b0", "a/b0/d"]);
+    assert_eq!(listed(&pair.b, "a", 0).await, ["a"]);
+    assert_eq!(listed(&pair.b, "none", 9).await, [""; 0]);
+    for size in 1..5 {
+        let (mut seen, mut page) = (Vec::new(), Page::default());
+        page.size = size;
+        loop {
+            let all = Scope::below(&Namespace::default(), "", usize::MAX);
+            let found = records(&pair.b).list(all, page.clone()).await?;
+            seen.extend(found.records.iter().map(|(name, _)| name.as_str().to_owned()));
+            if !found.more {
+                break;
+            }
+            page.after = found.records.last().map(|(name, _)| name.clone());
+        }
+        assert_eq!(seen, tree, "in pages of {size}");
+    }
+    Ok(())
+}
+
 async fn a_bound_record_stays_when_its_lease_is_converted(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
     let mut ticket = hold_as(&pair.a, "lock", HOUR, Mode::Write).await?;
@@ -614,12 +716,15 @@ async fn whoever_hears_of_a_deletion_by_a_release_finds_the_name_free(shared: Sh
 
 async fn a_release_may_delete_what_is_not_there(shared: Shared) -> Outcome {
     let Some(pair) = Pair::new(&shared).await? else { return Ok(()) };
+    let mut events = records(&pair.b).watch(Scope::name(&name("job"))).await?;
     for _ in 0..2 {
         let ticket = hold(&pair.a, "job", HOUR).await?;
         assert_eq!(pair.a.release(ticket, deleting("job")).await?, Released::Released);
         assert_eq!(load(&pair.b, "job").await?, None);
     }
     let first = store(&pair.b, put("job", "1").expecting(Expect::Absent)).await?;
+    let event = next(&mut events).await;
+    assert!(matches!(event, RecordEvent::Stored(..)), "nothing was deleted: {event:?}");
     let ticket = hold(&pair.a, "job", HOUR).await?;
     assert_eq!(pair.a.release(ticket, deleting("job")).await?, Released::Released);
     let write = put("job", "2").expecting(Expect::Version(first));

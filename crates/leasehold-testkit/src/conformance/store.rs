@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::check::Outcome;
 use super::recipe::{Client, DRAINER, PERMITS, Recipe};
 use super::shared;
+use crate::below::Below;
 use crate::folder::quick_folder;
 use crate::twist::{Plain, Twist, Twisted};
 
@@ -29,6 +30,8 @@ pub struct Store {
 enum Way {
     /// By a URL, from any process.
     Url(String),
+    /// By a URL, where all of its names lie below this path.
+    Path(String, String),
     /// By sharing this engine, within the process.
     Engine(Arc<dyn Engine>),
 }
@@ -163,6 +166,31 @@ impl Store {
         Self::rooted(shared::Kind::ZookeeperEnsemble, "session=2h&root=/")
     }
 
+    /// Bare keys of its own on the same etcd as records, and a node of its own for locks.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn etcd_raw_records() -> Outcome<Self> {
+        Self::raw_records(shared::Kind::Etcd, "root=own", "store")
+    }
+
+    /// The same with nodes on a ZooKeeper.
+    ///
+    /// # Errors
+    ///
+    /// When there is no room for its folder, or the server does not start.
+    pub fn zookeeper_raw_records() -> Outcome<Self> {
+        Self::raw_records(shared::Kind::Zookeeper, "session=2h&root=/own", "/store")
+    }
+
+    fn raw_records(kind: shared::Kind, options: &str, path: &str) -> Outcome<Self> {
+        let (url, number) = (shared::url(kind)?, shared::number());
+        let url = format!("{url}?timeout=20s&records=raw&{options}{number}");
+        let way = Way::Path(url, format!("{path}{number}/"));
+        Ok(Self { way, recipe: Recipe::Mutex, drained: None, folder: TempDir::new()? })
+    }
+
     fn rooted(kind: shared::Kind, options: &str) -> Outcome<Self> {
         let (url, number) = (shared::url(kind)?, shared::number());
         let way = Way::Url(format!("{url}?timeout=20s&{options}store{number}"));
@@ -269,14 +297,16 @@ impl Store {
     ///
     /// When it cannot be opened.
     pub async fn open(&self) -> leasehold::Result<Client> {
-        Ok(Client::new(self.locks().await?, self.recipe))
-    }
-
-    async fn locks(&self) -> leasehold::Result<Locks> {
         match &self.way {
-            Way::Url(url) => leasehold::open(url).await,
+            Way::Url(url) => Ok(Client::new(leasehold::open(url).await?, self.recipe)),
+            Way::Path(url, path) => {
+                let below = leasehold::open(url).await?;
+                let locks = Locks::on(Below::around(below.engine(), path), Clock::System)?;
+                Ok(Client::new(locks, self.recipe).over(below))
+            }
             Way::Engine(engine) => {
-                Locks::on(Twisted::around(Arc::clone(engine), Plain), Clock::System)
+                let engine = Twisted::around(Arc::clone(engine), Plain);
+                Ok(Client::new(Locks::on(engine, Clock::System)?, self.recipe))
             }
         }
     }
@@ -311,7 +341,8 @@ impl Store {
     pub fn url(&self) -> Option<&str> {
         match &self.way {
             Way::Url(url) => Some(url),
-            Way::Engine(_) => None,
+            // Another process does not know what is below the path.
+            Way::Path(..) | Way::Engine(_) => None,
         }
     }
 

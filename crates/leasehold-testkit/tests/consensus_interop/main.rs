@@ -11,5 +11,6 @@ mod etcdctl;
 mod mutex;
 mod permits;
 mod read_write;
+mod records;
 mod revocation;
 mod stage;

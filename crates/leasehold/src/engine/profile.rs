@@ -192,6 +192,9 @@ pub struct Profile {
     /// Whether a candidacy's value lies in its entry, where other software reads it: no
     /// record need say it.
     pub candidates_in_entries: bool,
+    /// Whether its records are bare nodes or keys, which other software reads and
+    /// writes: less is promised of them, see the page of the engine.
+    pub raw_records: bool,
     /// Requests and connections.
     pub cost: Cost,
     /// What it can store.
@@ -220,6 +223,7 @@ impl Profile {
             convert: false,
             revocation: false,
             candidates_in_entries: false,
+            raw_records: false,
             cost: Cost::ONE_TRIP,
             limits: Limits::default(),
         }

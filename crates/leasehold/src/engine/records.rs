@@ -80,7 +80,8 @@ impl Scope {
         *name.namespace() == self.namespace && self.reaches(name.as_str())
     }
 
-    fn reaches(&self, text: &str) -> bool {
+    /// Whether a name, or the last slash of a path, lies deep enough and not too deep.
+    pub(crate) fn reaches(&self, text: &str) -> bool {
         match text.strip_prefix(&*self.root) {
             Some(rest) if self.depth == 0 => rest.is_empty(),
             Some(rest) => rest.bytes().filter(|byte| *byte == b'/').count() < self.depth,

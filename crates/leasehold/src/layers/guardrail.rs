@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::claim::{
-    Claim, Ending, META_MAX, Mode, Refresh, Released, Renewal, SPAN_MAX, Ticket, VALUE_MAX, Verdict,
-    Wake,
+    Claim, Ending, META_MAX, Mode, Refresh, Released, Renewal, SPAN_MAX, Ticket, VALUE_MAX,
+    Verdict, Wake,
 };
 use crate::clock::Moment;
 use crate::engine::profile::{self, Grants, Order};

@@ -9,6 +9,7 @@ use super::attended::Attended;
 use super::bonds::ForeignBonds;
 use super::ensemble::Ensemble;
 use super::leases::OwnLeases;
+use super::record_format::RecordFormat;
 use crate::claim::Mode;
 use crate::clock::Clock;
 use crate::home::Handle;
@@ -25,6 +26,8 @@ pub(super) struct ConsensusClient<E: Ensemble> {
     /// Whose turn it is to clear away what leases have left that ended by
     /// themselves.
     pub(super) cleaning: Semaphore,
+    /// How records lie in their values.
+    pub(super) format: RecordFormat,
     /// The bonds to leases of other clients, as far as we see to them.
     pub(super) bonds: ForeignBonds,
 }
@@ -35,7 +38,9 @@ const CLEANING: usize = 8;
 impl<E: Ensemble> ConsensusClient<E> {
     /// Called on home.
     pub(super) fn new(ensemble: E, clock: Clock) -> Arc<Self> {
+        let raw = ensemble.profile().raw_records;
         Arc::new(Self {
+            format: if raw { RecordFormat::Raw } else { RecordFormat::Own },
             ensemble,
             clock,
             home: Handle::current(),

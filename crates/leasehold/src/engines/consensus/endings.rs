@@ -6,7 +6,7 @@ use super::claims::{ATTEMPTS, removed};
 use super::client::ConsensusClient;
 use super::ensemble::{Departure, Ensemble, QueueEntry, QueueId, QueuePart, TxnStep, ValueLife};
 use super::leases::OwnLease;
-use super::records;
+use super::record_format::RecordFormat;
 use super::session::Session;
 use crate::claim::{Ending, LeaseId, Mode, Released, Store, Ticket};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ impl<E: Ensemble> ConsensusClient<E> {
     pub(super) async fn release(self: Arc<Self>, ticket: Ticket, end: Ending) -> Result<Released> {
         if let Some(store) = &end.store {
             store.check_as_ending(&ticket)?;
-            store.check()?;
+            self.check_store(store)?;
         }
         let lease = self.leases.dismiss(ticket.id);
         if end.cut_off && lease.as_ref().is_some_and(OwnLease::closes) {
@@ -25,9 +25,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         let found = match &lease {
             Some(lease) => self.clear_out(lease, end.store).await?,
             // Whether it held is not known: what was left behind is not stored.
-            None => {
-                self.withdraw(&ticket, self.parts(&ticket), None).await? && end.store.is_none()
-            }
+            None => self.withdraw(&ticket, self.parts(&ticket), None).await? && end.store.is_none(),
         };
         // As it is by now: a value may have been bound to it meanwhile.
         if let Some(lease) = self.leases.remove(ticket.id) {
@@ -48,7 +46,8 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// whether anything was there. What arrives in between goes as well, and is
     /// granted nothing. Only who holds leaves a record.
     pub(super) async fn clear_out(&self, lease: &OwnLease, store: Option<Store>) -> Result<bool> {
-        let last = store.filter(|_| lease.fence().is_some()).map(last_step);
+        let store = store.filter(|_| lease.fence().is_some());
+        let last = store.map(|store| last_step(store, self.format));
         if lease.is_doubtful() {
             return self.clear_out_doubtful(lease, last).await;
         }
@@ -144,11 +143,11 @@ impl<E: Ensemble> ConsensusClient<E> {
 }
 
 /// What a lease leaves behind: written or deleted as it ends.
-fn last_step(store: Store) -> TxnStep {
+fn last_step(store: Store, format: RecordFormat) -> TxnStep {
     let Store { name, value, ttl, .. } = store;
     let Some(value) = value else { return TxnStep::Delete { name } };
     let life = ttl.map_or(ValueLife::Forever, ValueLife::For);
-    TxnStep::Put { name, bytes: records::plain(&value), life }
+    TxnStep::Put { name, bytes: format.packed(&value, None), life }
 }
 
 /// Removes this entry, which leaves its line like that.

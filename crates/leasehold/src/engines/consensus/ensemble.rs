@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::metadata::Metadata;
 use super::session::Session;
 use crate::claim::{LeaseId, Mode, Wants};
-use crate::engine::{BoxFuture, Bus, Finding, Profile};
+use crate::engine::{BoxFuture, Bus, Finding, Profile, Scope};
 use crate::error::Result;
 use crate::name::{Name, Namespace};
 
@@ -251,6 +251,9 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
     /// word that Curator has for it.
     fn asks_strangers(&self) -> bool;
 
+    /// Whether values can have a time to live.
+    fn times_values(&self) -> bool;
+
     /// Whether a join that was not answered may be carried out after a later one of
     /// the same session was.
     fn may_overtake(&self) -> bool;
@@ -345,15 +348,10 @@ pub(in crate::engines) trait Ensemble: Debug + Send + Sync + 'static {
         while_there: Option<(Arc<str>, u64)>,
     ) -> BoxFuture<Result<Option<u64>>>;
 
-    /// Values whose names begin with `prefix`, from `from` on, in byte order: about
-    /// `most`, fewer once they fill a page, and whether there may be more.
-    fn scan(
-        &self,
-        namespace: Namespace,
-        prefix: Arc<str>,
-        from: Arc<str>,
-        most: usize,
-    ) -> BoxFuture<Result<Scan>>;
+    /// Values whose names begin with the root of a scope, from `from` on, in byte order:
+    /// about `most`, fewer once they fill a page, and whether there may be more. Those
+    /// that lie too deep may be left out.
+    fn scan(&self, scope: Scope, from: Arc<str>, most: usize) -> BoxFuture<Result<Scan>>;
 
     /// Changes of the values whose names begin with `prefix`, in their order, from
     /// the moment it answers. The channel closes with the store.

@@ -1,7 +1,7 @@
 //! What this client knows of each of its leases: in which session it is, where
 //! it stands in line, whether a request of it went unanswered.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub(super) struct OwnLease {
     pub(super) stragglers: Vec<QueuePart>,
     /// Until when it was last said to be ours.
     pub(super) told: Moment,
-    /// Values that go with it.
-    pub(super) bound: Arc<HashSet<Name>>,
+    /// Values that go with it, in the version that was last bound to it.
+    pub(super) bound: Arc<HashMap<Name, u64>>,
     /// The key it was granted with, if it has another one by now: what was bound
     /// to it before says that one.
     pub(super) former: Option<Arc<str>>,
@@ -234,6 +234,15 @@ impl OwnLeases {
         to.is_some()
     }
 
+    /// A value was written that stays bound to what it was bound to in that version.
+    pub(super) fn rewritten(&self, name: &Name, before: Option<u64>, version: u64) {
+        let mut table = self.locked();
+        let bound = table.bound.get(name).filter(|(_, bound)| Some(*bound) == before);
+        if let Some(id) = bound.map(|(id, _)| *id) {
+            table.bind(name, Some(id), version);
+        }
+    }
+
     pub(super) fn clear(&self) {
         *self.locked() = LeaseTable::default();
     }
@@ -246,7 +255,7 @@ impl OwnLeases {
 impl LeaseTable {
     fn remove(&mut self, id: LeaseId) -> Option<OwnLease> {
         let lease = self.leases.remove(&id)?;
-        for name in &*lease.bound {
+        for name in lease.bound.keys() {
             self.bound.remove(name);
         }
         Some(lease)
@@ -263,7 +272,7 @@ impl LeaseTable {
         let Some((id, lease)) = to.and_then(|id| Some((id, self.leases.get_mut(&id)?))) else {
             return;
         };
-        Arc::make_mut(&mut lease.bound).insert(name.clone());
+        Arc::make_mut(&mut lease.bound).insert(name.clone(), version);
         self.bound.insert(name.clone(), (id, version));
     }
 }
@@ -289,7 +298,7 @@ mod tests {
     }
 
     fn bound(leases: &OwnLeases, id: LeaseId) -> Vec<Name> {
-        leases.get(id).unwrap().bound.iter().cloned().collect()
+        leases.get(id).unwrap().bound.keys().cloned().collect()
     }
 
     #[test]
@@ -302,6 +311,9 @@ mod tests {
         assert!(!leases.bind(&name("a"), None, 3), "it is deleted");
         assert_eq!(bound(&leases, two), []);
         leases.bind(&name("b"), Some(two), 5);
+        leases.rewritten(&name("b"), Some(3), 7);
+        leases.rewritten(&name("b"), Some(5), 6);
+        assert_eq!(leases.get(two).unwrap().bound[&name("b")], 6);
         leases.bind(&name("b"), None, 4);
         assert_eq!(bound(&leases, two), [name("b")], "that was before");
         leases.remove(two);

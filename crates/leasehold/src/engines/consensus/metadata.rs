@@ -134,7 +134,8 @@ mod tests {
         for mode in modes.map(Some).into_iter().chain([None]) {
             for meta in [None, Some("two\nlines, mode=read".into())] {
                 let label = "host:1/a mode=x".into();
-                let metadata = Metadata { label, mode, since: Some(7), meta, ..Metadata::default() };
+                let metadata =
+                    Metadata { label, mode, since: Some(7), meta, ..Metadata::default() };
                 let reason = "why\nmode=read".into();
                 let evicted = metadata.marked(EntryMark::Evicted { actor: "ann".into(), reason });
                 let closed = metadata.marked(EntryMark::Closed { until: 7 });

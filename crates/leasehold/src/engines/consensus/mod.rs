@@ -23,6 +23,7 @@ mod mark;
 mod metadata;
 mod permits;
 mod queue;
+mod record_format;
 mod records;
 #[cfg_attr(
     not(all(feature = "zookeeper", feature = "etcd")),
@@ -40,6 +41,7 @@ pub(in crate::engines) use ensemble::{
     QueuePart, Scan, StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 pub(in crate::engines) use metadata::Metadata;
+pub(in crate::engines) use record_format::RecordFormat;
 pub(in crate::engines) use session::Session;
 
 use std::sync::Arc;

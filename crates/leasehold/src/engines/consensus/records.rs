@@ -9,13 +9,14 @@ use super::client::ConsensusClient;
 use super::ensemble::{Ensemble, If, QueueId, QueuePart, StoredValue, ValueLife, ValueNews};
 use super::leases::{OwnLease, Task};
 use super::queue::holders;
+use super::record_format::RecordFormat;
 use crate::claim::{Expect, Mode, RawRecord, Store, Ticket};
 use crate::engine::records::{PageInProgress, not_held, sum};
 use crate::engine::{
     BoxFuture, PAGE_MAX, Page, RecordEvent, RecordEvents, RecordListing, RecordStore, Scope,
 };
 use crate::engines::kit::watch_queue::WatchQueue;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::name::Name;
 
 /// The session of what is bound to the lease of another client.
@@ -36,36 +37,6 @@ impl<E: Ensemble> ConsensusRecords<E> {
     }
 }
 
-const PLAIN: u8 = 0;
-const BOUND: u8 = 1;
-
-/// A value that is bound to nothing, as it is stored.
-pub(super) fn plain(value: &[u8]) -> Vec<u8> {
-    [&[PLAIN], value].concat()
-}
-
-/// A value as it is stored: what it is bound to, and itself.
-fn packed(value: &[u8], bond: Option<&Bond>) -> Vec<u8> {
-    let Some((key, fence)) = bond else { return plain(value) };
-    let length = u16::try_from(key.len()).unwrap_or(u16::MAX).to_be_bytes();
-    [&[BOUND], &length[..], key.as_bytes(), &fence.to_be_bytes(), value].concat()
-}
-
-/// Takes a stored value apart. What nobody of ours wrote is a plain value.
-fn unpacked(bytes: &[u8]) -> (Option<Bond>, &[u8]) {
-    let bound = || {
-        let (length, rest) = bytes.strip_prefix(&[BOUND])?.split_first_chunk::<2>()?;
-        let (key, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
-        let (fence, value) = rest.split_first_chunk::<8>()?;
-        let key = std::str::from_utf8(key).ok()?;
-        Some(((Arc::from(key), u64::from_be_bytes(*fence)), value))
-    };
-    match bound() {
-        Some((bond, value)) => (Some(bond), value),
-        None => (None, bytes.strip_prefix(&[PLAIN]).unwrap_or(bytes)),
-    }
-}
-
 /// What a lease of this client is bound by, if it is held.
 fn own_bond(lease: &OwnLease) -> Option<Bond> {
     let held = lease.fence().is_some() && !lease.session.is_over();
@@ -82,8 +53,8 @@ pub(super) struct FoundRecord {
 }
 
 impl FoundRecord {
-    fn new(value: &StoredValue) -> Self {
-        let (bond, body) = unpacked(&value.bytes);
+    fn new(format: RecordFormat, value: &StoredValue) -> Self {
+        let (bond, body) = format.unpacked(&value.bytes);
         Self { bond, body: body.to_vec(), version: value.version }
     }
 
@@ -101,13 +72,14 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// What counts of a value that was read.
     pub(super) async fn living(&self, value: Option<StoredValue>) -> Result<Option<RawRecord>> {
         let Some(value) = value else { return Ok(None) };
-        Ok(self.if_alive(FoundRecord::new(&value)).await?.map(FoundRecord::record))
+        let found = FoundRecord::new(self.format, &value);
+        Ok(self.if_alive(found).await?.map(FoundRecord::record))
     }
 
     /// What is stored, and what counts of it.
     async fn found(&self, name: &Name) -> Result<(Option<StoredValue>, Option<FoundRecord>)> {
         let Some(value) = self.ensemble.load(name.clone()).await? else { return Ok((None, None)) };
-        let found = self.if_alive(FoundRecord::new(&value)).await?;
+        let found = self.if_alive(FoundRecord::new(self.format, &value)).await?;
         Ok((Some(value), found))
     }
 
@@ -121,6 +93,22 @@ impl<E: Ensemble> ConsensusClient<E> {
         self.ensemble.is_there(Arc::clone(key), *fence).await
     }
 
+    /// Refuses what is not stored here.
+    pub(super) fn check_store(&self, store: &Store) -> Result<()> {
+        let timed = store.ttl.is_some() && store.value.is_some();
+        if timed && !self.ensemble.times_values() {
+            let text = "with ?records=raw a record has no ttl here: nothing but its value lies in \
+                        its node; delete it, or bind it to a lease";
+            return Err(Error::new(ErrorKind::Unsupported, text).with("record", &store.name));
+        }
+        if timed && store.bound_to.is_some() && self.format == RecordFormat::Raw {
+            let text = "with ?records=raw a record has a ttl or is bound to a lease, not both: \
+                        with its own time it would outlive a holder that dies";
+            return Err(Error::new(ErrorKind::Unsupported, text).with("record", &store.name));
+        }
+        store.check()
+    }
+
     /// What a new value is to be bound to, and how long it stays.
     async fn bond(&self, store: &Store) -> Result<(Option<Bond>, ValueLife)> {
         let timed = store.ttl.map(ValueLife::For);
@@ -128,10 +116,13 @@ impl<E: Ensemble> ConsensusClient<E> {
         let Some(ticket) = ticket else { return Ok((None, timed.unwrap_or(ValueLife::Forever))) };
         let (bond, session) = match self.leases.get(ticket.id) {
             Some(lease) => (own_bond(&lease), lease.session),
-            None => (
-                self.foreign_bond(ticket).await?,
-                self.ensemble.session(FOREIGN, Duration::ZERO).await?,
-            ),
+            None => {
+                let bond = self.foreign_bond(ticket).await?;
+                if self.format == RecordFormat::Raw && bond.is_some() {
+                    return Err(bound_elsewhere(&store.name));
+                }
+                (bond, self.ensemble.session(FOREIGN, Duration::ZERO).await?)
+            }
         };
         let bond = bond.ok_or_else(|| not_held(store))?;
         Ok((Some(bond), timed.unwrap_or(ValueLife::Session(session))))
@@ -156,9 +147,9 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 
     async fn store(self: &Arc<Self>, store: Store) -> Result<Result<u64, Option<RawRecord>>> {
-        store.check()?;
+        self.check_store(&store)?;
         let (bond, life) = self.bond(&store).await?;
-        let bytes = store.value.as_ref().map(|value| packed(value, bond.as_ref()));
+        let bytes = store.value.as_ref().map(|value| self.format.packed(value, bond.as_ref()));
         loop {
             let condition = match store.expect {
                 Expect::Any => If::Any,
@@ -187,16 +178,17 @@ impl<E: Ensemble> ConsensusClient<E> {
         let (name, to) = (&store.name, store.bound_to.as_ref().zip(bond));
         let ours = self.leases.bind(name, to.as_ref().map(|(ticket, _)| ticket.id), version);
         if let Some((_, bond)) = to.filter(|_| !ours) {
-            self.bonds.see_to(name, &bond, || self.see_it_out(name.clone(), bond.clone()));
+            let see = || self.see_it_out(name.clone(), bond.clone(), version);
+            self.bonds.see_to(name, &bond, see);
         }
     }
 
     /// Removes a value once the lease of another client has ended that it is bound to.
-    fn see_it_out(self: &Arc<Self>, name: Name, bond: Bond) -> Task {
+    fn see_it_out(self: &Arc<Self>, name: Name, bond: Bond, version: u64) -> Task {
         let client = Arc::clone(self);
         let task = async move {
             while client.stands(&bond).await {}
-            while client.drop_bound(&name, &bond).await.is_err() {
+            while client.drop_bound(&name, &bond, version).await.is_err() {
                 client.clock.sleep_until(client.clock.now().after(AGAIN)).await;
             }
             client.bonds.remove(&name, &bond);
@@ -218,9 +210,9 @@ impl<E: Ensemble> ConsensusClient<E> {
     }
 
     /// Removes a value, if it is bound to this.
-    async fn drop_bound(&self, name: &Name, bond: &Bond) -> Result<()> {
+    async fn drop_bound(&self, name: &Name, bond: &Bond, version: u64) -> Result<()> {
         while let Some(value) = self.ensemble.load(name.clone()).await? {
-            if unpacked(&value.bytes).0.as_ref() != Some(bond) {
+            if !self.is_bound(&value, version, |other| other == bond) {
                 break;
             }
             let condition = If::Stamp(value.stamp);
@@ -247,10 +239,12 @@ impl<E: Ensemble> ConsensusClient<E> {
                 found.map_or((None, None), |mut found| (found.bond.take(), Some(found.record())));
             let sum = sum(&name, record.as_ref(), amount)?;
             let life = if record.is_some() { ValueLife::Keep } else { ValueLife::Forever };
+            let before = record.as_ref().map(|record| record.version);
             let condition = value.map_or(If::Absent, |value| If::Stamp(value.stamp));
-            let bytes = Some(packed(sum.to_string().as_bytes(), bond.as_ref()));
-            let asked = self.ensemble.store(name.clone(), condition, bytes, life, None);
-            if asked.await?.is_some() {
+            let bytes = self.format.packed(sum.to_string().as_bytes(), bond.as_ref());
+            let asked = self.ensemble.store(name.clone(), condition, Some(bytes), life, None);
+            if let Some(version) = asked.await? {
+                self.leases.rewritten(&name, before, version);
                 return Ok(sum);
             }
         }
@@ -259,8 +253,8 @@ impl<E: Ensemble> ConsensusClient<E> {
     /// Removes what was bound to a lease that has ended. If it fails, the value
     /// goes with the session; nobody sees it until then.
     pub(super) async fn unbind(&self, lease: &OwnLease) {
-        for name in &*lease.bound {
-            if let Ok(Some(value)) = self.bound_to(lease, name).await {
+        for (name, version) in &*lease.bound {
+            if let Ok(Some(value)) = self.bound_to(lease, name, *version).await {
                 let condition = If::Stamp(value.stamp);
                 let gone =
                     self.ensemble.store(name.clone(), condition, None, ValueLife::Keep, None);
@@ -269,11 +263,30 @@ impl<E: Ensemble> ConsensusClient<E> {
         }
     }
 
+    /// Whether a value is bound to one of these. A raw one does not say so: it is bound
+    /// if nobody has written it since it was.
+    fn is_bound(
+        &self,
+        value: &StoredValue,
+        version: u64,
+        is_it: impl FnOnce(&Bond) -> bool,
+    ) -> bool {
+        match self.format {
+            RecordFormat::Raw => value.version == version,
+            RecordFormat::Own => self.format.unpacked(&value.bytes).0.as_ref().is_some_and(is_it),
+        }
+    }
+
     /// A value that is bound to this lease.
-    async fn bound_to(&self, lease: &OwnLease, name: &Name) -> Result<Option<StoredValue>> {
+    async fn bound_to(
+        &self,
+        lease: &OwnLease,
+        name: &Name,
+        version: u64,
+    ) -> Result<Option<StoredValue>> {
         let Some(value) = self.ensemble.load(name.clone()).await? else { return Ok(None) };
-        let (bond, _) = unpacked(&value.bytes);
-        Ok(bond.is_some_and(|(key, _)| lease.is_bond(&key)).then_some(value))
+        let is_bound = self.is_bound(&value, version, |(key, _)| lease.is_bond(key));
+        Ok(is_bound.then_some(value))
     }
 
     async fn page(&self, scope: Scope, page: Page) -> Result<RecordListing> {
@@ -282,8 +295,7 @@ impl<E: Ensemble> ConsensusClient<E> {
         let mut from = after.unwrap_or_default().max(scope.root().to_owned());
         let most = page.size.clamp(1, PAGE_MAX) + 1;
         loop {
-            let (space, prefix) = (scope.namespace().clone(), Arc::from(scope.root()));
-            let asked = self.ensemble.scan(space, prefix, from.clone().into(), most);
+            let asked = self.ensemble.scan(scope.clone(), from.clone().into(), most);
             let (values, more) = asked.await?;
             for (name, value) in values {
                 if name.as_str() < from.as_str() {
@@ -294,7 +306,8 @@ impl<E: Ensemble> ConsensusClient<E> {
                     continue;
                 }
                 from = format!("{}\0", name.as_str());
-                if let Some(found) = self.if_alive(FoundRecord::new(&value)).await?
+                let found = FoundRecord::new(self.format, &value);
+                if let Some(found) = self.if_alive(found).await?
                     && !filled.add(name, found.record())
                 {
                     return Ok(filled.done());
@@ -309,10 +322,10 @@ impl<E: Ensemble> ConsensusClient<E> {
     async fn watch(self: Arc<Self>, scope: Scope) -> Result<Box<dyn RecordEvents>> {
         let asked = self.ensemble.follow(scope.namespace().clone(), scope.root().into());
         let (mut news, queue) = (asked.await?, Arc::new(WatchQueue::default()));
-        let filled = Arc::clone(&queue);
+        let (filled, format) = (Arc::clone(&queue), self.format);
         let task = async move {
             while let Some(news) = news.recv().await {
-                if let Some(event) = event(news, &scope) {
+                if let Some(event) = event(news, &scope, format) {
                     filled.push(event);
                 }
             }
@@ -324,10 +337,11 @@ impl<E: Ensemble> ConsensusClient<E> {
 }
 
 /// What a watcher of `scope` is told.
-fn event(news: ValueNews, scope: &Scope) -> Option<RecordEvent> {
+fn event(news: ValueNews, scope: &Scope, format: RecordFormat) -> Option<RecordEvent> {
     match news {
         ValueNews::Put(name, value) => {
-            let stored = |name| RecordEvent::Stored(name, FoundRecord::new(&value).record());
+            let stored =
+                |name| RecordEvent::Stored(name, FoundRecord::new(format, &value).record());
             scope.covers(&name).then(|| stored(name))
         }
         ValueNews::Gone(name, version) => {
@@ -383,16 +397,9 @@ impl<E: Ensemble> RecordStore for ConsensusRecords<E> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bond_comes_back_and_strangers_values_are_plain() {
-        let bond = (Arc::from("/locks/a/_c_1"), 7);
-        assert_eq!(unpacked(&packed(b"v", Some(&bond))), (Some(bond), &b"v"[..]));
-        assert_eq!(unpacked(&plain(b"v")), (None, &b"v"[..]));
-        assert_eq!(unpacked(b"text"), (None, &b"text"[..]));
-        assert_eq!(unpacked(&[BOUND, 9, 9]), (None, &[BOUND, 9, 9][..]));
-    }
+/// Nobody could tell whether it counts.
+fn bound_elsewhere(name: &Name) -> Error {
+    let text = "with ?records=raw a record can be bound to leases of its own client only; \
+                bind it where the lease is held";
+    Error::new(ErrorKind::Unsupported, text).with("record", name)
 }

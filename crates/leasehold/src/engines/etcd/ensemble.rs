@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::Etcd;
 use crate::claim::{LeaseId, Mode};
-use crate::engine::{BoxFuture, Bus, Finding, Profile};
+use crate::engine::{BoxFuture, Bus, Finding, Profile, Scope};
 use crate::engines::consensus::{
     Ensemble, Entered, If, Look, NameLines, Newcomer, QueueEntry, QueueId, Scan, Session,
     StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
@@ -31,6 +31,11 @@ impl Ensemble for Arc<Etcd> {
     /// Go's mutex listens to nobody, and the value of an election is its own.
     fn asks_strangers(&self) -> bool {
         false
+    }
+
+    /// A value may have a lease of its own.
+    fn times_values(&self) -> bool {
+        true
     }
 
     /// Each call is on its own: a member may stand still with one in its hands while
@@ -149,15 +154,9 @@ impl Ensemble for Arc<Etcd> {
         Box::pin(async move { Etcd::store(&me, &name, condition, bytes, life, while_there).await })
     }
 
-    fn scan(
-        &self,
-        namespace: Namespace,
-        prefix: Arc<str>,
-        from: Arc<str>,
-        most: usize,
-    ) -> BoxFuture<Result<Scan>> {
+    fn scan(&self, scope: Scope, from: Arc<str>, most: usize) -> BoxFuture<Result<Scan>> {
         let me = Self::clone(self);
-        Box::pin(async move { Etcd::scan(&me, &namespace, &prefix, &from, most).await })
+        Box::pin(async move { Etcd::scan(&me, &scope, &from, most).await })
     }
 
     fn follow(

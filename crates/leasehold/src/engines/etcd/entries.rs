@@ -61,7 +61,7 @@ impl Etcd {
                     bound = session_of(life).or(bound);
                 }
                 TxnStep::Delete { name } => {
-                    request.success.push(txn::delete(&self.keys.record(&name)));
+                    request.success.push(txn::delete(&self.keys.record(&name)?));
                 }
             }
         }

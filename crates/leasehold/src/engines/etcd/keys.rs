@@ -7,7 +7,7 @@ use super::proto::KeyValue;
 use super::settings::KeyNames;
 use super::txn::{end_of, fence};
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Metadata, QueueEntry, QueueId, QueuePart};
+use crate::engines::consensus::{Metadata, QueueEntry, QueueId, QueuePart, RecordFormat};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 
@@ -22,6 +22,7 @@ pub(super) const MARKS: &str = "locks/~/";
 pub(super) struct EtcdKeys {
     root: String,
     names: KeyNames,
+    records: RecordFormat,
 }
 
 /// What a key below a line's prefix is.
@@ -38,8 +39,8 @@ pub(super) enum KeyKind {
 }
 
 impl EtcdKeys {
-    pub(super) const fn new(root: String, names: KeyNames) -> Self {
-        Self { root, names }
+    pub(super) const fn new(root: String, names: KeyNames, records: RecordFormat) -> Self {
+        Self { root, names, records }
     }
 
     pub(super) fn root(&self) -> &str {
@@ -78,24 +79,33 @@ impl EtcdKeys {
         match self.names {
             KeyNames::Escaped => Ok(self.locks(name.namespace()) + &escape(name.as_str()) + "/"),
             KeyNames::Raw => {
-                self.check_raw(name)?;
+                Self::check_raw("names", name.namespace())?;
+                self.check_apart(name)?;
                 Ok(format!("{name}/"))
             }
         }
     }
 
     /// Raw names share the store with everything else in it.
-    fn check_raw(&self, name: &Name) -> Result<()> {
-        if *name.namespace() != Namespace::default() {
-            let message = "with ?names=raw there are no namespaces; leave out ?namespace=";
-            return Err(Error::invalid(message).with("name", name));
+    fn check_raw(option: &str, namespace: &Namespace) -> Result<()> {
+        if *namespace == Namespace::default() {
+            return Ok(());
         }
-        let own = format!("{}/", self.root);
-        if format!("{name}/").starts_with(&own) {
-            let message = "a raw name cannot lie below ?root=; choose another one of them";
-            return Err(Error::invalid(message).with("name", name));
+        let message = "there are no namespaces; leave out ?namespace=";
+        Err(Error::invalid(format!("with ?{option}=raw {message}")).with("namespace", namespace))
+    }
+
+    fn check_apart(&self, name: &Name) -> Result<()> {
+        if !self.is_own(&format!("{name}/")) {
+            return Ok(());
         }
-        Ok(())
+        let message = "a raw name cannot lie below ?root=; choose another one of them";
+        Err(Error::invalid(message).with("name", name))
+    }
+
+    /// Whether a key is one of ours, and none that others share.
+    fn is_own(&self, key: &str) -> bool {
+        key.strip_prefix(&self.root).is_some_and(|rest| rest.starts_with('/'))
     }
 
     /// The key of one claim in a line. It says how the name is taken: values may be
@@ -120,12 +130,41 @@ impl EtcdKeys {
     }
 
     /// What the keys of all values of a namespace begin with.
-    pub(super) fn records(&self, namespace: &Namespace) -> String {
-        format!("{}/{namespace}/records/", self.root)
+    pub(super) fn records(&self, namespace: &Namespace) -> Result<String> {
+        if self.records == RecordFormat::Own {
+            return Ok(format!("{}/{namespace}/records/", self.root));
+        }
+        Self::check_raw("records", namespace)?;
+        Ok(String::new())
     }
 
-    pub(super) fn record(&self, name: &Name) -> String {
-        self.records(name.namespace()) + name.as_str()
+    pub(super) fn record(&self, name: &Name) -> Result<String> {
+        if self.records == RecordFormat::Raw {
+            self.check_apart(name)?;
+        }
+        Ok(self.records(name.namespace())? + name.as_str())
+    }
+
+    /// The name of the value with this key, where the keys of its namespace begin like
+    /// that.
+    pub(super) fn record_name(
+        &self,
+        namespace: &Namespace,
+        records: &str,
+        key: &[u8],
+    ) -> Option<Name> {
+        let text = str::from_utf8(key).ok()?.strip_prefix(records)?;
+        let hidden = self.records == RecordFormat::Raw && self.is_own(text);
+        Name::new(namespace, text).ok().filter(|_| !hidden)
+    }
+
+    /// Where values go on behind this key: past all of ours, if raw ones lie around them.
+    pub(super) fn past_own(&self, key: Vec<u8>) -> Vec<u8> {
+        let own = format!("{}/", self.root);
+        match self.records == RecordFormat::Raw && key.starts_with(own.as_bytes()) {
+            true => end_of(own),
+            false => key,
+        }
     }
 
     /// The name that a key of a lock belongs to.
@@ -145,10 +184,9 @@ impl EtcdKeys {
         let (name, last) = key.rsplit_once('/')?;
         let lease = last.split('-').next()?;
         let is_lease = u64::from_str_radix(lease, 16).is_ok();
-        let is_own = key.strip_prefix(&self.root).is_some_and(|rest| rest.starts_with('/'));
         let part = |word: &str| name.strip_suffix(word.trim_end_matches('/'))?.strip_suffix('/');
         let name = part(DOOR).or_else(|| part(PERMITS)).unwrap_or(name);
-        (is_lease && !is_own).then_some(name)
+        (is_lease && !self.is_own(key)).then_some(name)
     }
 }
 
@@ -293,7 +331,7 @@ mod tests {
     use super::*;
 
     fn keys(names: KeyNames) -> EtcdKeys {
-        EtcdKeys::new("top/leasehold".into(), names)
+        EtcdKeys::new("top/leasehold".into(), names, RecordFormat::Own)
     }
 
     fn name(text: &str) -> Name {
@@ -397,6 +435,25 @@ mod tests {
         assert!(raw.base(&elsewhere).is_err());
         assert_eq!(raw.name_of(&Namespace::default(), "top/leasehold/tombstones/12"), None);
         assert_eq!(raw.name_of(&Namespace::default(), "config/host"), None);
+    }
+
+    #[test]
+    fn a_raw_record_is_the_key_of_its_name() {
+        let raw = EtcdKeys::new("top/own".into(), KeyNames::Escaped, RecordFormat::Raw);
+        assert_eq!(raw.record(&name("shop/price")).unwrap(), "shop/price");
+        for ours in ["top/own", "top/own/layout"] {
+            assert!(raw.record(&name(ours)).is_err(), "{ours}");
+        }
+        let elsewhere = Namespace::new("shop").unwrap();
+        assert!(raw.records(&elsewhere).is_err());
+        let named = |key: &[u8]| raw.record_name(&Namespace::default(), "", key);
+        assert_eq!(named(b"top/own2"), Some(name("top/own2")));
+        assert_eq!((named(b"top/own/layout"), named(b"\xff"), named(b"")), (None, None, None));
+        let past = |key: &str| raw.past_own(key.into());
+        assert_eq!(
+            (past("top/own/x"), past("top/own2")),
+            (b"top/own0".to_vec(), b"top/own2".to_vec())
+        );
     }
 
     proptest! {

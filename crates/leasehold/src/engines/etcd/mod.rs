@@ -53,7 +53,7 @@ use crate::claim::LeaseId;
 use crate::clock::{Clock, Moment};
 use crate::engine::Engine;
 use crate::engine::profile::{Profile, Survives};
-use crate::engines::consensus::{self, QueuePart};
+use crate::engines::consensus::{self, QueuePart, RecordFormat};
 use crate::error::Result;
 use crate::home::Handle;
 use crate::url::Url;
@@ -91,7 +91,8 @@ impl Etcd {
             profile.survives = Survives::Restart;
         }
         profile.candidates_in_entries = settings.names == KeyNames::Raw;
-        let keys = EtcdKeys::new(settings.root.clone(), settings.names);
+        profile.raw_records = settings.records == RecordFormat::Raw;
+        let keys = EtcdKeys::new(settings.root.clone(), settings.names, settings.records);
         let (tombstones, closed) = (Tombstones::default(), watch::Sender::new(false));
         let reaches = <[RangeReach; 2]>::default();
         let etcd = Self { link, leases, watches, keys, tombstones, reaches, profile, home, closed };

@@ -36,8 +36,8 @@ pub(super) struct QueueKeys {
     pub(super) prefix: String,
     /// What the keys of all lines of the name begin with.
     base: String,
-    /// Where the value of the name is.
-    record: String,
+    /// Where the value of the name is, if there can be one.
+    record: Option<String>,
 }
 
 /// What lies below a prefix.
@@ -74,6 +74,9 @@ impl Etcd {
     ) -> Result<Entered> {
         let by = self.link.deadline();
         let place = self.place(line)?;
+        if newcomer.wants.record() {
+            self.keys.record(&line.name)?;
+        }
         let found = self.enter(&session, &place, &newcomer, by).await?;
         Ok(Entered(Box::pin(async move {
             let joined = self.read_off(&place, &newcomer, found, by).await?;
@@ -299,7 +302,7 @@ impl Etcd {
         let (prefix, base) = (self.keys.line(line)?, self.keys.base(&line.name)?);
         let marked = self.keys.names() == KeyNames::Escaped && line.part != QueuePart::Permits;
         let marks = marked.then(|| LineMarks::of(&prefix));
-        let record = self.keys.record(&line.name);
+        let record = self.keys.record(&line.name).ok();
         Ok(QueueKeys { part: line.part, marks, prefix, base, record })
     }
 
@@ -357,12 +360,12 @@ impl QueueKeys {
     ) -> TxnRequest {
         let mut compare = vec![txn::absent(own), txn::absent(tombstone)];
         let instead = newcomer.wants == Wants::RecordOrLease;
-        compare.extend(instead.then(|| txn::absent(&self.record)));
+        compare.extend(instead.then(|| txn::absent(self.record())));
         compare.extend(newcomer.only_if_empty.then(|| self.nobody(marks)).into_iter().flatten());
         let list = read(self.some());
         let mut looks = vec![read(txn::one(own)), read(txn::one(tombstone))];
         looks.extend((self.part != QueuePart::Queue).then(|| read(self.queue())));
-        looks.extend(newcomer.wants.record().then(|| read(txn::one(&self.record))));
+        looks.extend(newcomer.wants.record().then(|| read(txn::one(self.record()))));
         looks.extend(marks.map(|_| self.counted()).into_iter().flatten().map(read));
         let mut metadata = newcomer.metadata.clone();
         if self.part != QueuePart::Door {
@@ -386,6 +389,11 @@ impl QueueKeys {
             success.push(txn::either(self.nobody(Some(marks)), Vec::new(), vec![swap]));
         }
         TxnRequest { compare, success, failure: looks }
+    }
+
+    /// Whoever wants the value has found out before that there can be one.
+    fn record(&self) -> &str {
+        self.record.as_deref().unwrap_or_default()
     }
 
     /// Where requests of this claim may have left anything: under the keys it has in

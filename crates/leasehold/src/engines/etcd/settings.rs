@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::engines::consensus::RecordFormat;
 use crate::engines::kit::hosts::{ServerAddress, joined, servers};
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
@@ -41,6 +42,7 @@ pub(super) struct EtcdSettings {
     /// What our own keys begin with.
     pub(super) root: String,
     pub(super) names: KeyNames,
+    pub(super) records: RecordFormat,
 }
 
 impl EtcdSettings {
@@ -58,6 +60,7 @@ impl EtcdSettings {
             timeout: options.duration("timeout")?.unwrap_or(TIMEOUT),
             root: root(options)?,
             names: names(options)?,
+            records: RecordFormat::of(options)?,
         })
     }
 
@@ -154,6 +157,7 @@ mod tests {
             "etcd://h?root=/secret",
             "etcd://h?root=",
             "etcd://h?names=secret",
+            "etcd://h?records=secret",
         ] {
             let error = read(bad).map(|settings| settings.endpoint()).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");

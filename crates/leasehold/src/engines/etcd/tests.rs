@@ -13,7 +13,7 @@ use crate::claim::{
     Claim, Ending, LeaseId, Mode, Owner, Stance, Store, Ticket, Verdict, Wake, Wants,
 };
 use crate::clock::{Clock, Moment};
-use crate::engine::{Engine, Event, Eviction, Page, Selector, Status, Target};
+use crate::engine::{Engine, Event, Eviction, Page, Scope, Selector, Status, Target};
 use crate::engines::consensus::{
     self, Departure, Ensemble, Entered, If, Joined, KeyChange, Metadata, Newcomer, QueueEntry,
     QueueId, QueuePart, Session, TxnStep, ValueLife, ValueNews,
@@ -31,6 +31,10 @@ fn name(text: &str) -> Name {
 
 fn queue(text: &str) -> QueueId {
     QueueId { name: name(text), part: QueuePart::Queue }
+}
+
+fn all_below(path: &str) -> Scope {
+    Scope::below(&Namespace::default(), path, usize::MAX)
 }
 
 fn newcomer(mode: Mode) -> Newcomer {
@@ -413,7 +417,7 @@ async fn values_are_listed_in_pages() {
         put(&etcd, &format!("x/{at:03}"), If::Any, b"v", ValueLife::Forever).await.unwrap();
     }
     put(&etcd, "y", If::Any, b"v", ValueLife::Forever).await.unwrap();
-    let scan = |from: &str, most| etcd.scan(Namespace::default(), "x/".into(), from.into(), most);
+    let scan = |from: &str, most| etcd.scan(all_below("x/"), from.into(), most);
     let (page, more) = scan("", 50).await.unwrap();
     assert_eq!((page.len(), page[49].0.as_str(), more), (50, "x/049", true));
     let (page, more) = scan("x/050", 50).await.unwrap();
@@ -504,7 +508,8 @@ async fn a_page_of_values_asks_for_no_more_than_it_needs_however_many_there_are(
     let etcd = server.client("").await;
     let numbered = |n: usize| format!("v/{n:06}");
     for some in (0..5000).collect::<Vec<_>>().chunks(100) {
-        let put = |n: &usize| txn::put(&etcd.keys.record(&name(&numbered(*n))), Vec::new(), 0);
+        let put =
+            |n: &usize| txn::put(&etcd.keys.record(&name(&numbered(*n))).unwrap(), Vec::new(), 0);
         let request =
             TxnRequest { success: some.iter().map(put).collect(), ..TxnRequest::default() };
         etcd.link.ask(request, etcd.link.deadline()).await.unwrap();
@@ -512,7 +517,7 @@ async fn a_page_of_values_asks_for_no_more_than_it_needs_however_many_there_are(
     let (mut seen, mut from) = (Vec::new(), String::new());
     loop {
         let before = server.answered();
-        let page = etcd.scan(Namespace::default(), "v/".into(), from.into(), 100);
+        let page = etcd.scan(all_below("v/"), from.into(), 100);
         let (page, more) = page.await.unwrap();
         let asked = server.answered() - before;
         assert!(asked <= 8, "{asked} requests for a page after {} values", seen.len());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use super::Etcd;
+use super::keys::EtcdKeys;
 use super::leases::seconds;
 use super::link::{CallFault, backoff};
 use super::proto::event::EventType;
@@ -13,6 +14,7 @@ use super::reach::RangeReach;
 use super::txn;
 use super::watches::KeyWatch;
 use crate::clock::Moment;
+use crate::engine::Scope;
 use crate::engine::records::PAGE_BYTES;
 use crate::engines::consensus::{If, Scan, Session, StoredValue, ValueLife, ValueNews};
 use crate::error::Result;
@@ -23,7 +25,7 @@ const PAGE: usize = 32;
 
 impl Etcd {
     pub(super) async fn load(&self, name: &Name) -> Result<Option<StoredValue>> {
-        let request = txn::one(&self.keys.record(name));
+        let request = txn::one(&self.keys.record(name)?);
         let mut range = self.link.ask(request, self.link.deadline()).await?;
         Ok(range.kvs.pop().map(value))
     }
@@ -37,7 +39,7 @@ impl Etcd {
         while_there: Option<(Arc<str>, u64)>,
     ) -> Result<Option<u64>> {
         let by = self.link.deadline();
-        let key = self.keys.record(name);
+        let key = self.keys.record(name)?;
         let mut request = TxnRequest::default();
         request.compare.extend(match condition {
             If::Any => None,
@@ -61,7 +63,7 @@ impl Etcd {
         life: &ValueLife,
         by: Moment,
     ) -> Result<RequestOp> {
-        let key = self.keys.record(name);
+        let key = self.keys.record(name)?;
         Ok(match life {
             ValueLife::Forever => txn::put(&key, value, 0),
             ValueLife::Keep => txn::overwrite(&key, value),
@@ -102,17 +104,11 @@ impl Etcd {
         }
     }
 
-    pub(super) async fn scan(
-        &self,
-        namespace: &Namespace,
-        prefix: &str,
-        from: &str,
-        most: usize,
-    ) -> Result<Scan> {
-        let by = self.link.deadline();
-        let records = self.keys.records(namespace);
-        let range_end = txn::end_of(&(records.clone() + prefix));
-        let mut key = (records.clone() + prefix.max(from)).into_bytes();
+    pub(super) async fn scan(&self, scope: &Scope, from: &str, most: usize) -> Result<Scan> {
+        let (by, namespace) = (self.link.deadline(), scope.namespace());
+        let records = self.keys.records(namespace)?;
+        let range_end = end_of_texts(&(records.clone() + scope.root()));
+        let mut key = first_of(records.clone() + scope.root().max(from)).into_bytes();
         let (mut page, mut bytes, mut misses) = (Vec::new(), 0, 0);
         loop {
             let limit = PAGE.min(most.saturating_sub(page.len())).max(1);
@@ -123,8 +119,13 @@ impl Etcd {
             }
             bytes += range.kvs.iter().map(|kv| kv.value.len()).sum::<usize>();
             key = range.kvs.last().filter(|_| range.more).map_or(until, |last| after(&last.key));
+            key = self.keys.past_own(key);
             misses = if range.more { 0 } else { misses + 1 };
-            page.extend(range.kvs.into_iter().filter_map(|kv| named(namespace, &records, kv)));
+            let named = |kv: KeyValue| {
+                let name = self.keys.record_name(namespace, &records, &kv.key)?;
+                Some((name, value(kv)))
+            };
+            page.extend(range.kvs.into_iter().filter_map(named));
             let more = key < range_end;
             if !more || page.len() >= most || bytes >= PAGE_BYTES {
                 return Ok((page, more));
@@ -160,8 +161,9 @@ impl Etcd {
         namespace: Namespace,
         prefix: &str,
     ) -> Result<mpsc::UnboundedReceiver<ValueNews>> {
-        let records = self.keys.records(&namespace);
-        let follower = Follower { watched: records.clone() + prefix, records, namespace };
+        let records = self.keys.records(&namespace)?;
+        let (watched, keys) = (records.clone() + prefix, self.keys.clone());
+        let follower = Follower { watched, records, namespace, keys };
         let watch = follower.watch(self).await?;
         let (tell, news) = mpsc::unbounded_channel();
         let etcd = Arc::downgrade(self);
@@ -184,15 +186,17 @@ struct Follower {
     records: String,
     /// What the watched ones begin with.
     watched: String,
+    keys: EtcdKeys,
 }
 
 impl Follower {
     /// From the revision that the store has now.
     async fn watch(&self, etcd: &Etcd) -> Result<KeyWatch> {
-        let now = RangeRequest { count_only: true, ..txn::one(&self.watched) };
+        let first = first_of(self.watched.clone());
+        let now = RangeRequest { count_only: true, ..txn::one(&first) };
         let now = etcd.link.ask(now, etcd.link.deadline()).await?;
         let from = txn::revision(now.header) + 1;
-        Ok(etcd.watches.watch(&self.watched, txn::end_of(&self.watched), from))
+        Ok(etcd.watches.watch(&first, txn::end_of(&self.watched), from))
     }
 
     async fn follow(
@@ -219,14 +223,21 @@ impl Follower {
 
     fn news(&self, event: Event) -> Option<ValueNews> {
         let gone = event.r#type() == EventType::Delete;
-        let (name, value) = named(&self.namespace, &self.records, event.kv?)?;
+        let key = event.kv?;
+        let name = self.keys.record_name(&self.namespace, &self.records, &key.key)?;
+        let value = value(key);
         Some(if gone { ValueNews::Gone(name, value.version) } else { ValueNews::Put(name, value) })
     }
 }
 
-fn named(namespace: &Namespace, records: &str, key: KeyValue) -> Option<(Name, StoredValue)> {
-    let text = str::from_utf8(&key.key).ok()?.strip_prefix(records)?;
-    Some((Name::new(namespace, text).ok()?, value(key)))
+/// The first key that begins like this: no key is empty.
+fn first_of(prefix: String) -> String {
+    if prefix.is_empty() { "\0".into() } else { prefix }
+}
+
+/// The end of the range of all keys that begin with `prefix` and are texts.
+fn end_of_texts(prefix: &str) -> Vec<u8> {
+    if prefix.is_empty() { vec![u8::MAX] } else { txn::end_of(prefix) }
 }
 
 pub(super) fn value(key: KeyValue) -> StoredValue {

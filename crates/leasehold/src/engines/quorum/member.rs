@@ -50,12 +50,20 @@ fn find(url: &Url) -> Result<&'static EngineRow> {
 pub(super) async fn open(text: String, clock: Clock) -> Result<Arc<dyn Node>> {
     let url = Url::parse(&text)?;
     let engine = (find(&url)?.open)(url).await?;
-    if engine.records().is_none() || engine.profile().grants < Grants::Shared {
-        let text = "keeps no records or grants no readers, so it cannot be the node of a quorum";
-        let scheme = engine.profile().scheme;
-        return Err(Error::new(ErrorKind::Unsupported, format!("the {scheme} engine {text}")));
-    }
+    check_node(&*engine)?;
     Ok(Arc::new(EngineNode(engine, clock)))
+}
+
+fn check_node(engine: &dyn Engine) -> Result<()> {
+    let profile = engine.profile();
+    let text = if engine.records().is_none() || profile.grants < Grants::Shared {
+        "keeps no records or grants no readers, so it cannot be the node of a quorum"
+    } else if profile.raw_records {
+        "cannot be the node of a quorum with records=raw: others may write what it counts by"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Unsupported, format!("the {} engine {text}", profile.scheme)))
 }
 
 /// The slot of an engine that is open already.

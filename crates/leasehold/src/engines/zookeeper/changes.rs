@@ -3,9 +3,8 @@
 use super::client::{ZkClient, ask, gone, only};
 use super::connection::ZkAnswer;
 use super::fault;
-use super::queues::version;
 use super::session_link::SessionLink;
-use super::wire::{Body, Code, ZkRequest};
+use super::wire::{Body, Code, ZkRequest, version};
 use crate::engines::consensus::{TxnStep, ValueLife};
 use crate::error::Result;
 use crate::name::Name;
@@ -33,7 +32,7 @@ impl ZkClient {
             let zxid = answer.zxid;
             match failed(answer)? {
                 None => {
-                    self.look_after_all(&steps);
+                    self.look_after_all(&steps)?;
                     return Ok(Some(version(zxid)));
                 }
                 Some((at, Code::NO_NODE)) if checks.get(at) == Some(&true) => return Ok(None),
@@ -71,31 +70,32 @@ impl ZkClient {
                 vec![ZkRequest::SetData { path, data, version: -1 }]
             }
             TxnStep::Put { name, bytes, life } => {
-                self.writing(&self.layout.value(name), bytes, life).await?
+                self.writing(&self.layout.value(name)?, bytes, life).await?
             }
-            TxnStep::Delete { name } => self.deleting(&self.layout.value(name)).await?,
+            TxnStep::Delete { name } => self.deleting(&self.layout.value(name)?).await?,
         })
     }
 
     async fn make_above_values(&self, session_link: &SessionLink, steps: &[TxnStep]) -> Result<()> {
         for name in steps.iter().filter_map(value) {
-            self.make_above(session_link, &self.layout.value(name)).await?;
+            self.make_above_value(session_link, &self.layout.value(name)?).await?;
         }
         Ok(())
     }
 
-    fn look_after_all(&self, steps: &[TxnStep]) {
+    fn look_after_all(&self, steps: &[TxnStep]) -> Result<()> {
         for step in steps {
             match step {
                 TxnStep::Put { name, life, .. } => {
-                    self.look_after(&self.layout.value(name), life, false);
+                    self.look_after(&self.layout.value(name)?, life, false);
                 }
                 TxnStep::Delete { name } => {
-                    self.look_after(&self.layout.value(name), &ValueLife::Forever, true);
+                    self.look_after(&self.layout.value(name)?, &ValueLife::Forever, true);
                 }
                 TxnStep::Remove { .. } | TxnStep::Write { .. } => {}
             }
         }
+        Ok(())
     }
 }
 

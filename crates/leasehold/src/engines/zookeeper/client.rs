@@ -86,17 +86,21 @@ impl ZkClient {
     /// Makes whatever is missing above `path`; whether nobody forbids that. Servers
     /// remove it once it is empty.
     pub(super) async fn make_above(&self, session_link: &SessionLink, path: &str) -> Result<bool> {
-        let make = |node| above(path).into_iter().map(move |path| (path, node));
-        let containers =
-            make(CreateMode::Container).map(|(path, node)| self.create(path, vec![], node));
+        let containers = above(path).into_iter();
+        let containers = containers.map(|path| self.create(path, vec![], CreateMode::Container));
         let answers = ask(session_link, containers.collect()).await?;
         let first = answers.iter().find_map(|answer| answer.result.as_ref().err().copied());
         if first != Some(Code::UNIMPLEMENTED) {
             return made(answers);
         }
-        let plain =
-            make(CreateMode::Persistent).map(|(path, node)| self.create(path, vec![], node));
-        made(ask(session_link, plain.collect()).await?)
+        self.make_nodes_above(session_link, path).await
+    }
+
+    /// The same, and nobody removes it.
+    pub(super) async fn make_nodes_above(&self, link: &SessionLink, path: &str) -> Result<bool> {
+        let nodes = above(path).into_iter();
+        let nodes = nodes.map(|path| self.create(path, vec![], CreateMode::Persistent));
+        made(ask(link, nodes.collect()).await?)
     }
 }
 

@@ -8,10 +8,10 @@ use tokio::task::AbortHandle;
 
 use super::client::ZkClient;
 use crate::claim::{LeaseId, Mode};
-use crate::engine::{BoxFuture, Bus, Finding, Profile};
+use crate::engine::{BoxFuture, Bus, Finding, Profile, Scope};
 use crate::engines::consensus::{
-    Ensemble, Entered, If, Look, NameLines, Newcomer, QueueEntry, QueueId, Scan, Session,
-    StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
+    Ensemble, Entered, If, Look, NameLines, Newcomer, QueueEntry, QueueId, RecordFormat, Scan,
+    Session, StoredValue, TxnStep, ValueLife, ValueNews, WatchedKey, WatchedQueue,
 };
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -55,6 +55,11 @@ impl Ensemble for ZooKeeper {
 
     fn asks_strangers(&self) -> bool {
         true
+    }
+
+    /// What lies beside a value says until when it is there.
+    fn times_values(&self) -> bool {
+        self.client.layout.records() == RecordFormat::Own
     }
 
     /// A session is on one server at a time, in one order.
@@ -157,14 +162,8 @@ impl Ensemble for ZooKeeper {
         self.run(|client| async move { client.store(name, condition, bytes, life, guard).await })
     }
 
-    fn scan(
-        &self,
-        namespace: Namespace,
-        prefix: Arc<str>,
-        from: Arc<str>,
-        most: usize,
-    ) -> BoxFuture<Result<Scan>> {
-        self.run(|client| async move { client.scan(namespace, prefix, from, most).await })
+    fn scan(&self, scope: Scope, from: Arc<str>, most: usize) -> BoxFuture<Result<Scan>> {
+        self.run(|client| async move { client.scan(scope, from, most).await })
     }
 
     fn follow(

@@ -20,6 +20,10 @@ pub(super) fn refused(code: Code) -> Error {
         }
         Code(-4 | -7 | -127) => (ErrorKind::Unavailable, "the server cannot serve now"),
         Code(-119) => (ErrorKind::Unavailable, "the server has no majority and only reads"),
+        Code(-108) => {
+            (ErrorKind::Invalid, "a node that goes with a session can have none below it")
+        }
+        Code(-111) => (ErrorKind::Invalid, "other nodes lie below this one; delete those first"),
         Code(-125) => (ErrorKind::Unavailable, "the quota of a path is used up; raise it"),
         _ => (ErrorKind::Unexpected, "the server did not accept a request"),
     };

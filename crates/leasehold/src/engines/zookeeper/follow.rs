@@ -8,11 +8,8 @@ use tokio::sync::mpsc;
 use super::client::{ZkClient, ask_on, data, only};
 use super::connection::{ZkAnswer, ZkConnection};
 use super::fault;
-use super::paths::unescape;
-use super::queues::version;
-use super::stored::Stored;
 use super::watches::Heard;
-use super::wire::{WatchNotice, What, ZkRequest};
+use super::wire::{WatchNotice, What, ZkRequest, version};
 use crate::engines::consensus::ValueNews;
 use crate::error::Result;
 use crate::name::{Name, Namespace};
@@ -23,7 +20,7 @@ impl ZkClient {
         namespace: Namespace,
         prefix: Arc<str>,
     ) -> Result<mpsc::UnboundedReceiver<ValueNews>> {
-        let path = self.layout.values_of(&namespace);
+        let path = self.layout.followed(&namespace, &prefix)?;
         let (tell, told) = mpsc::unbounded_channel();
         let follower = ValueFollower { client: Arc::clone(&self), namespace, prefix, path, tell };
         let tap = follower.tap().await?;
@@ -123,8 +120,7 @@ impl ValueFollower {
     }
 
     fn name(&self, path: &str) -> Option<Name> {
-        let segment = path.strip_prefix(&self.path)?.strip_prefix('/')?;
-        let name = unescape(&self.namespace, segment)?;
+        let name = self.client.layout.value_name(&self.namespace, path)?;
         name.as_str().starts_with(&*self.prefix).then_some(name)
     }
 
@@ -158,7 +154,7 @@ impl ValueFollower {
             self.send(ValueNews::Gap);
             return Ok(());
         }
-        match data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat)) {
+        match data(answer)?.map(|(bytes, stat)| self.client.layout.stored(bytes, stat)) {
             Some(stored) if !stored.is_mark() => {
                 tap.marked.remove(&notice.path);
                 self.send(ValueNews::Put(name, stored.value()));

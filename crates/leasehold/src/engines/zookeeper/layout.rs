@@ -1,10 +1,12 @@
 //! Names, paths and node names: those of Curator.
 
-use super::paths::{dotless, escape, is_path};
+use super::paths::{dotless, escape, is_path, unescape};
 use super::placed_child::{PlacedChild, around, unwrap};
 use super::settings::{ElectionLayout, PathNames, ZkSettings};
+use super::stored::{Stored, packed};
+use super::wire::Stat;
 use crate::claim::{LeaseId, Mode};
-use crate::engines::consensus::{Newcomer, QueueEntry, QueueId, QueuePart};
+use crate::engines::consensus::{Newcomer, QueueEntry, QueueId, QueuePart, RecordFormat};
 use crate::error::{Error, Result};
 use crate::name::{Name, Namespace};
 
@@ -26,6 +28,7 @@ pub(super) struct PathLayout {
     /// Chroot and root.
     top: String,
     names: PathNames,
+    records: RecordFormat,
     word: String,
     /// What stands before the number of a candidacy.
     election: String,
@@ -37,6 +40,7 @@ impl PathLayout {
             chroot: settings.chroot.clone(),
             top: format!("{}{}", settings.chroot, settings.root),
             names: settings.names,
+            records: settings.records,
             word: settings.word.clone(),
             election: election(settings),
         }
@@ -48,19 +52,91 @@ impl PathLayout {
             PathNames::Escaped => {
                 Ok(format!("{}/{}", self.names_of(name.namespace())?, escape(name.as_str())))
             }
-            PathNames::Raw => self.raw(name),
+            PathNames::Raw => self.raw("names", name),
         }
     }
 
-    fn raw(&self, name: &Name) -> Result<String> {
-        if *name.namespace() != Namespace::default() {
-            return Err(Error::invalid("with ?names=raw there is no namespace: a name is a path"));
-        }
+    fn raw(&self, option: &str, name: &Name) -> Result<String> {
+        check_namespace(option, name.namespace())?;
         if !is_path(name.as_str()) {
-            let message = "with ?names=raw a name is a path such as /apps/lock";
-            return Err(Error::invalid(message).with("name", name));
+            return Err(no_path(option).with("name", name));
         }
-        Ok(format!("{}{name}", self.chroot))
+        Ok(self.path(name.as_str()))
+    }
+
+    /// Where the node of a raw name is.
+    pub(super) fn path(&self, name: &str) -> String {
+        match format!("{}{name}", self.chroot) {
+            top if top.is_empty() => "/".into(),
+            path => path,
+        }
+    }
+
+    /// The raw name of our own root.
+    pub(super) fn own_name(&self) -> &str {
+        &self.top[self.chroot.len()..]
+    }
+
+    /// Whether a raw name is that of a node of ours, and none that others share.
+    pub(super) fn is_own(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(self.own_name());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    pub(super) const fn records(&self) -> RecordFormat {
+        self.records
+    }
+
+    /// Refuses the beginning of raw names that no path begins with.
+    pub(super) fn check_path(namespace: &Namespace, root: &str) -> Result<()> {
+        check_namespace("records", namespace)?;
+        match root.strip_suffix('/').unwrap_or(root) {
+            "" => Ok(()),
+            path if is_path(path) => Ok(()),
+            _ => Err(no_path("records").with("path", root)),
+        }
+    }
+
+    /// What is followed for values whose names begin like this: all of them lie there.
+    pub(super) fn followed(&self, namespace: &Namespace, prefix: &str) -> Result<String> {
+        match self.records {
+            RecordFormat::Own => Ok(self.values_of(namespace)),
+            RecordFormat::Raw => {
+                Self::check_path(namespace, prefix)?;
+                Ok(self.path(prefix.trim_end_matches('/')))
+            }
+        }
+    }
+
+    /// The name of the value in this node, if it is one.
+    pub(super) fn value_name(&self, namespace: &Namespace, path: &str) -> Option<Name> {
+        match self.records {
+            RecordFormat::Own => {
+                let segment = path.strip_prefix(&self.values_of(namespace))?.strip_prefix('/')?;
+                unescape(namespace, segment)
+            }
+            RecordFormat::Raw => {
+                let text = path.strip_prefix(&self.chroot)?;
+                let name = Name::new(namespace, text).ok()?;
+                (text != "/" && !self.is_own(text)).then_some(name)
+            }
+        }
+    }
+
+    /// What lies in the node of a value.
+    pub(super) fn stored(&self, bytes: Vec<u8>, stat: Stat) -> Stored {
+        match self.records {
+            RecordFormat::Own => Stored::read(bytes, stat),
+            RecordFormat::Raw => Stored::raw(bytes, stat),
+        }
+    }
+
+    /// The bytes of a value that is there until then.
+    pub(super) fn packed(&self, until: i64, bytes: &[u8]) -> Vec<u8> {
+        match self.records {
+            RecordFormat::Own => packed(until, bytes),
+            RecordFormat::Raw => bytes.to_vec(),
+        }
     }
 
     /// Where the names of a namespace are.
@@ -91,8 +167,17 @@ impl PathLayout {
         format!("{}/clock", self.top)
     }
 
-    pub(super) fn value(&self, name: &Name) -> String {
-        format!("{}/{}", self.values_of(name.namespace()), escape(name.as_str()))
+    pub(super) fn value(&self, name: &Name) -> Result<String> {
+        match self.records {
+            RecordFormat::Own => {
+                Ok(format!("{}/{}", self.values_of(name.namespace()), escape(name.as_str())))
+            }
+            RecordFormat::Raw if self.is_own(name.as_str()) => {
+                let message = "a record cannot lie below ?root=; choose another one of them";
+                Err(Error::invalid(message).with("name", name))
+            }
+            RecordFormat::Raw => self.raw("records", name),
+        }
     }
 
     /// Where the entries of a line are.
@@ -176,6 +261,18 @@ impl PathLayout {
         let found = words.iter().find_map(|(word, mode)| Some((*mode, number(child, word)?)));
         found.unwrap_or_else(|| (words.last().map_or(Mode::Exclusive, |last| last.1), odd(child)))
     }
+}
+
+fn check_namespace(option: &str, namespace: &Namespace) -> Result<()> {
+    if *namespace == Namespace::default() {
+        return Ok(());
+    }
+    let message = format!("with ?{option}=raw there is no namespace: a name is a path");
+    Err(Error::invalid(message).with("namespace", namespace))
+}
+
+fn no_path(option: &str) -> Error {
+    Error::invalid(format!("with ?{option}=raw a name is a path such as /apps/job"))
 }
 
 /// Only where paths are shared do candidates have a word of their own.
@@ -262,6 +359,23 @@ mod tests {
             wants: Wants::Lease,
             candidate,
         }
+    }
+
+    #[test]
+    fn a_raw_record_is_the_node_of_its_name() {
+        let (layout, space) = (layout("?records=raw&root=/own"), Namespace::default());
+        assert_eq!(layout.value(&name("/shop/price")).unwrap(), "/c/shop/price");
+        for bad in ["price", "/shop/", "/a//b", "/own", "/own/layout", "/"] {
+            assert!(layout.value(&name(bad)).is_err(), "{bad}");
+        }
+        let named = |path: &str| layout.value_name(&space, path);
+        assert_eq!(named("/c/shop/price"), Some(name("/shop/price")));
+        assert_eq!(named("/c/own2"), Some(name("/own2")));
+        assert_eq!((named("/c/own/layout"), named("/c"), named("/x")), (None, None, None));
+        let followed = |prefix: &str| layout.followed(&space, prefix).ok();
+        assert_eq!(followed("/shop/").as_deref(), Some("/c/shop"));
+        assert_eq!(followed("").as_deref(), Some("/c"));
+        assert_eq!(followed("shop"), None);
     }
 
     #[test]

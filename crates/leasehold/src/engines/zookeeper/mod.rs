@@ -28,6 +28,7 @@ mod sessions;
 mod settings;
 mod state;
 mod stored;
+mod tree_walk;
 mod values;
 mod watches;
 mod wire;
@@ -44,7 +45,7 @@ use self::session_link::SessionTerms;
 use self::sessions::Sessions;
 use self::settings::{PathNames, ZkSettings};
 use self::state::StatePublisher;
-use super::consensus;
+use super::consensus::{self, RecordFormat};
 use crate::clock::Clock;
 use crate::engine::profile::Survives;
 use crate::engine::{Engine, Profile};
@@ -91,6 +92,7 @@ fn profile(settings: &ZkSettings, sessions: &Sessions) -> Profile {
     }
     profile.limits.ttl_min = sessions.shortest();
     profile.limits.permits_max = PERMITS_MAX;
+    profile.raw_records = settings.records == RecordFormat::Raw;
     profile.candidates_in_entries = settings.names == PathNames::Raw;
     profile
 }

@@ -8,7 +8,7 @@ use super::connection::ZkAnswer;
 use super::fault;
 use super::layout::{LEASES, LOCKS, downgraded, prefix, sort};
 use super::session_link::SessionLink;
-use super::wire::{Body, Code, CreateMode, ZkRequest};
+use super::wire::{Body, Code, CreateMode, ZkRequest, version};
 use crate::claim::{LeaseId, Mode};
 use crate::engines::consensus::{
     Entered, Joined, Newcomer, QueueEntry, QueueId, QueuePart, Session,
@@ -78,7 +78,8 @@ impl ZkClient {
             requests.push(ZkRequest::GetChildren { path, watch: false });
         }
         if newcomer.wants.record() {
-            requests.push(ZkRequest::GetData { path: self.layout.value(&line.name), watch: false });
+            let path = self.layout.value(&line.name)?;
+            requests.push(ZkRequest::GetData { path, watch: false });
         }
         Ok(requests)
     }
@@ -103,7 +104,7 @@ impl ZkClient {
             QueuePart::Permits => None,
         };
         let value = if newcomer.wants.record() {
-            Some(self.read(&self.layout.value(&line.name), next()?).await?)
+            Some(self.read(&self.layout.value(&line.name)?, next()?).await?)
         } else {
             None
         };
@@ -361,9 +362,4 @@ fn created_all(steps: Vec<Result<Body, Code>>, zxid: i64) -> Result<Option<Made>
         }
     }
     Ok(Some((paths, version(zxid))))
-}
-
-/// Numbers of changes are never negative.
-pub(super) fn version(zxid: i64) -> u64 {
-    u64::try_from(zxid).unwrap_or_default()
 }

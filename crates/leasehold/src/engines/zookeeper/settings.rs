@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::paths::is_path;
 use super::wire::Acl;
+use crate::engines::consensus::RecordFormat;
 use crate::engines::kit::hosts::{ServerAddress, joined, servers};
 use crate::engines::kit::tls::Files;
 use crate::error::{Error, Result};
@@ -47,6 +48,7 @@ pub(super) struct ZkSettings {
     pub(super) chroot: String,
     pub(super) root: String,
     pub(super) names: PathNames,
+    pub(super) records: RecordFormat,
     pub(super) word: String,
     /// How other software elects where names are raw.
     pub(super) election: ElectionLayout,
@@ -74,6 +76,7 @@ impl ZkSettings {
             chroot: chroot_of(chroot)?,
             root: root(options)?,
             names: names(options)?,
+            records: RecordFormat::of(options)?,
             word: word(options)?,
             election: election(options)?,
             mutex_is_semaphore: mutex_is_semaphore(options)?,
@@ -214,6 +217,7 @@ mod tests {
             ("zookeeper://a/b//c", "the chroot"),
             ("zookeeper://a?root=x", "a path such as"),
             ("zookeeper://a?names=no", "escaped or raw"),
+            ("zookeeper://a?records=no", "own or raw"),
             ("zookeeper://a?lock=a/b", "before the number"),
             ("zookeeper://a?mutex=x", "mutex or semaphore"),
             ("zookeeper://a?names=raw&election=x", "latch or selector"),

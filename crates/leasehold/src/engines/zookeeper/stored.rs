@@ -4,8 +4,7 @@
 //! while. A node that is made anew counts its versions from zero again, and a
 //! write that expects version 0 must not meet another value than it has seen.
 
-use super::queues::version;
-use super::wire::Stat;
+use super::wire::{Stat, version};
 use crate::engines::consensus::StoredValue;
 
 /// How long a mark stays: longer than a client takes from its look to its write.
@@ -32,6 +31,11 @@ impl Stored {
             }
             None => Self { until: 0, bytes, stat },
         }
+    }
+
+    /// The same where nothing lies beside the value.
+    pub(super) const fn raw(bytes: Vec<u8>, stat: Stat) -> Self {
+        Self { until: 0, bytes, stat }
     }
 
     pub(super) const fn is_mark(&self) -> bool {
@@ -92,6 +96,9 @@ mod tests {
         assert!(stored(gone).is_old_mark(51 + GRACE_MILLIS));
         assert_eq!(stored(ever).value().bytes, b"a");
         assert_eq!(stored(b"abc".to_vec()).bytes, b"abc");
+        let raw = Stored::raw(packed(-1, b"a"), Stat::default());
+        assert!(raw.is_there(i64::MAX) && !raw.is_mark());
+        assert_eq!(raw.value().bytes, packed(-1, b"a"));
     }
 
     #[test]

@@ -8,15 +8,15 @@ use super::client::{ZkClient, ask, data, only};
 use super::connection::ZkAnswer;
 use super::fault;
 use super::leader_clock::millis;
-use super::queues::version;
 use super::session_link::SessionLink;
-use super::stored::{GRACE_MILLIS, Stored, mark, packed, stamped};
-use super::wire::{Body, Code, CreateMode, ZkRequest};
+use super::stored::{GRACE_MILLIS, Stored, mark, stamped};
+use super::wire::{Body, Code, CreateMode, ZkRequest, version};
 use crate::clock::Moment;
+use crate::engine::Scope;
 use crate::engine::records::PAGE_BYTES;
-use crate::engines::consensus::{If, Scan, StoredValue, ValueLife};
+use crate::engines::consensus::{If, RecordFormat, Scan, StoredValue, ValueLife};
 use crate::error::Result;
-use crate::name::{Name, Namespace};
+use crate::name::Name;
 
 /// How often a write that others get in the way of is tried.
 const ATTEMPTS: usize = 100;
@@ -38,7 +38,7 @@ enum WriteResult {
 
 impl ZkClient {
     pub(super) async fn load(&self, name: Name) -> Result<Option<StoredValue>> {
-        let path = self.layout.value(&name);
+        let path = self.layout.value(&name)?;
         let look = ZkRequest::GetData { path: path.clone(), watch: false };
         self.read(&path, only(self.ask_now(vec![look]).await?)?).await
     }
@@ -46,7 +46,7 @@ impl ZkClient {
     /// What of the node counts that was looked at.
     pub(super) async fn read(&self, path: &str, answer: ZkAnswer) -> Result<Option<StoredValue>> {
         let asked_at = answer.asked_at;
-        let stored = data(answer)?.map(|(bytes, stat)| Stored::read(bytes, stat));
+        let stored = data(answer)?.map(|(bytes, stat)| self.layout.stored(bytes, stat));
         self.there(path, stored, asked_at).await
     }
 
@@ -54,7 +54,7 @@ impl ZkClient {
     pub(super) async fn stored(&self, path: &str) -> Result<Option<Stored>> {
         let look = ZkRequest::GetData { path: path.to_owned(), watch: false };
         let found = data(only(self.ask_now(vec![look]).await?)?)?;
-        Ok(found.map(|(bytes, stat)| Stored::read(bytes, stat)))
+        Ok(found.map(|(bytes, stat)| self.layout.stored(bytes, stat)))
     }
 
     /// What of it counts, by the time when it was asked for: it may have got more
@@ -139,7 +139,7 @@ impl ZkClient {
         life: ValueLife,
         guard: Option<Arc<str>>,
     ) -> Result<Option<u64>> {
-        let path = self.layout.value(&name);
+        let path = self.layout.value(&name)?;
         let session_link = self.carrier(&life).await?;
         for _ in 0..ATTEMPTS {
             let Some(steps) = self.plan(&path, condition, bytes.as_deref(), &life).await? else {
@@ -151,9 +151,7 @@ impl ZkClient {
                     return Ok(Some(version));
                 }
                 WriteResult::Unguarded => return Ok(None),
-                WriteResult::Rootless => {
-                    self.make_above(&session_link, &path).await?;
-                }
+                WriteResult::Rootless => self.make_above_value(&session_link, &path).await?,
                 WriteResult::Conflict if matches!(condition, If::Stamp(_)) => return Ok(None),
                 WriteResult::Conflict => {}
             }
@@ -184,7 +182,7 @@ impl ZkClient {
             && let (version, false) = stamped(stamp)
             && simple
         {
-            let data = packed(self.until(life, None).await?, bytes);
+            let data = self.layout.packed(self.until(life, None).await?, bytes);
             return Ok(Some(vec![ZkRequest::SetData { path: path.to_owned(), data, version }]));
         }
         let (found, alive) = self.seen(path).await?;
@@ -199,6 +197,15 @@ impl ZkClient {
         self.over(path, found, alive.is_some(), bytes, life).await.map(Some)
     }
 
+    /// Makes what is missing above a value. Servers remove what is ours once it is empty;
+    /// a raw value may be stored above another one, and has to stay.
+    pub(super) async fn make_above_value(&self, link: &SessionLink, path: &str) -> Result<()> {
+        match self.layout.records() {
+            RecordFormat::Own => self.make_above(link, path).await.map(drop),
+            RecordFormat::Raw => self.make_nodes_above(link, path).await.map(drop),
+        }
+    }
+
     /// The requests that write a value, whatever is there.
     pub(super) async fn writing(
         &self,
@@ -211,9 +218,14 @@ impl ZkClient {
     }
 
     /// The requests that delete a value, whatever is there. A mark is left where nothing
-    /// was, too: one that is written meanwhile makes them fail.
+    /// was, too: one that is written meanwhile makes them fail. Where there are no marks
+    /// it is as if that one came later.
     pub(super) async fn deleting(&self, path: &str) -> Result<Vec<ZkRequest>> {
         let found = self.stored(path).await?;
+        if self.layout.records() == RecordFormat::Raw {
+            let delete = |found: Stored| removal(path, found.stat.version);
+            return Ok(found.map(delete).into_iter().collect());
+        }
         let owner = found.as_ref().map_or(0, |found| found.stat.owner);
         let mark = mark(self.wall_clock().await?);
         Ok(self.put(path, found.as_ref(), mark, owner))
@@ -243,7 +255,7 @@ impl ZkClient {
             ValueLife::Keep => kept.map_or(0, |kept| kept.stat.owner),
             ValueLife::Forever | ValueLife::For(_) => 0,
         };
-        Ok(self.put(path, found.as_ref(), packed(until, bytes), owner))
+        Ok(self.put(path, found.as_ref(), self.layout.packed(until, bytes), owner))
     }
 
     /// Until when a value is there.
@@ -265,10 +277,7 @@ impl ZkClient {
             Some(stat) if stat.owner == owner => {
                 vec![ZkRequest::SetData { path, data, version: stat.version }]
             }
-            Some(stat) => {
-                let delete = ZkRequest::Delete { path: path.clone(), version: stat.version };
-                vec![delete, self.create(path, data, node)]
-            }
+            Some(stat) => vec![removal(&path, stat.version), self.create(path, data, node)],
         }
     }
 
@@ -286,6 +295,9 @@ impl ZkClient {
             }
         };
         let Some(version) = version else { return Ok(Some(Vec::new())) };
+        if self.layout.records() == RecordFormat::Raw {
+            return Ok(Some(vec![removal(path, version)]));
+        }
         let data = mark(self.wall_clock().await?);
         Ok(Some(vec![ZkRequest::SetData { path: path.to_owned(), data, version }]))
     }
@@ -331,6 +343,7 @@ impl ZkClient {
     /// Sees to it that a value goes when its time is up, and a mark when it is old.
     pub(super) fn look_after(&self, path: &str, life: &ValueLife, removed: bool) {
         let span = match life {
+            _ if self.layout.records() == RecordFormat::Raw => return,
             _ if removed => grace(),
             ValueLife::For(span) => *span,
             _ => return,
@@ -338,20 +351,18 @@ impl ZkClient {
         self.chores.add(self.terms.clock.now().after(span), path);
     }
 
-    pub(super) async fn scan(
-        &self,
-        namespace: Namespace,
-        prefix: Arc<str>,
-        from: Arc<str>,
-        most: usize,
-    ) -> Result<Scan> {
-        let path = self.layout.values_of(&namespace);
+    pub(super) async fn scan(&self, scope: Scope, from: Arc<str>, most: usize) -> Result<Scan> {
+        let namespace = scope.namespace();
+        if self.layout.records() == RecordFormat::Raw {
+            return self.scan_tree(&scope, &from, most).await;
+        }
+        let (path, prefix) = (self.layout.values_of(namespace), Arc::from(scope.root()));
         let (all, mut at) = self.walk(path, &prefix, &from, most).await?;
         let (mut found, mut bytes) = (Vec::new(), 0);
         while found.len() < most && bytes < PAGE_BYTES && at < all.len() {
             let end = all.len().min(at + TOGETHER.min(most - found.len()));
             let texts = all[at..end].iter().cloned();
-            let names: Vec<_> = texts.flat_map(|text| Name::new(&namespace, text)).collect();
+            let names: Vec<_> = texts.flat_map(|text| Name::new(namespace, text)).collect();
             let loaded = self.load_all(&names).await?;
             bytes += loaded.iter().map(|(_, value)| value.bytes.len()).sum::<usize>();
             found.extend(loaded);
@@ -361,17 +372,23 @@ impl ZkClient {
     }
 
     async fn load_all(&self, names: &[Name]) -> Result<Vec<(Name, StoredValue)>> {
-        let path = |name| self.layout.value(name);
-        let look = |name| ZkRequest::GetData { path: path(name), watch: false };
-        let answers = self.ask_now(names.iter().map(look).collect()).await?;
+        let paths: Vec<_> =
+            names.iter().map(|name| self.layout.value(name)).collect::<Result<_>>()?;
+        let look = |path: &String| ZkRequest::GetData { path: path.clone(), watch: false };
+        let answers = self.ask_now(paths.iter().map(look).collect()).await?;
         let mut found = Vec::new();
-        for (name, answer) in names.iter().zip(answers) {
-            if let Some(value) = self.read(&path(name), answer).await? {
+        for ((name, path), answer) in names.iter().zip(&paths).zip(answers) {
+            if let Some(value) = self.read(path, answer).await? {
                 found.push((name.clone(), value));
             }
         }
         Ok(found)
     }
+}
+
+/// Removes a node, if it was written as often.
+fn removal(path: &str, version: i32) -> ZkRequest {
+    ZkRequest::Delete { path: path.to_owned(), version }
 }
 
 fn grace() -> Duration {

@@ -103,7 +103,8 @@ fn fire(once: &mut OneShot, notice: &WatchNotice) {
 }
 
 fn is_below(path: &str, top: &str) -> bool {
-    path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    top == "/"
+        || path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]

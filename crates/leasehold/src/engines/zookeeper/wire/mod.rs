@@ -6,6 +6,6 @@ mod reply;
 mod request;
 
 pub(super) use jute::JuteReader;
-pub(super) use numbers::PING_XID;
+pub(super) use numbers::{PING_XID, version};
 pub(super) use reply::{Body, Code, Greeting, Head, RequestKind, Stat, WatchNotice, What};
 pub(super) use request::{Acl, CreateMode, Hello, ZkRequest, digest};

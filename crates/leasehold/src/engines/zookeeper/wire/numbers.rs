@@ -24,3 +24,8 @@ pub(super) mod op {
 pub(super) const NOTICE_XID: i32 = -1;
 pub(in super::super) const PING_XID: i32 = -2;
 pub(super) const AUTH_XID: i32 = -4;
+
+/// A change, as a version. Numbers of changes are never negative.
+pub(in super::super) fn version(zxid: i64) -> u64 {
+    u64::try_from(zxid).unwrap_or_default()
+}
