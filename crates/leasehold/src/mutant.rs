@@ -107,6 +107,12 @@ mutants! {
         TailLeadsPastOthers,
         /// etcd: whoever leaves early gives the tail back, the last of the line or not.
         TailGivenBackByAll,
+        /// Elections: a leader is told although its successor was.
+        OlderLeaderIsNews,
+        /// Double barriers: a round is forgotten with the next one, whoever is inside.
+        EarlierRoundsForgotten,
+        /// Double barriers: whoever is inside waits for the next round.
+        InsideIsWaiting,
     }
 }
 

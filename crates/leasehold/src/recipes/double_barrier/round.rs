@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::mutant::{Mutant, lives};
+
 /// Some who began together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Round {
@@ -36,7 +38,8 @@ impl Rounds {
 
     /// Who of those that are here has not begun yet, in the order of arrival.
     pub(super) fn waiting(&self, here: &[Arc<str>]) -> Vec<Arc<str>> {
-        let begun: BTreeSet<&Arc<str>> = self.all().flat_map(|round| &round.members).collect();
+        let begun = self.all().filter(|_| !lives(Mutant::InsideIsWaiting));
+        let begun: BTreeSet<&Arc<str>> = begun.flat_map(|round| &round.members).collect();
         here.iter().filter(|mark| !begun.contains(mark)).cloned().collect()
     }
 
@@ -50,7 +53,9 @@ impl Rounds {
         members.truncate(size);
         let present: BTreeSet<&Arc<str>> = here.iter().collect();
         let earlier = self.all().map(|round| round.of_these(&present));
-        let earlier = earlier.filter(|round| !round.members.is_empty()).collect();
+        let kept =
+            |round: &Round| !round.members.is_empty() && !lives(Mutant::EarlierRoundsForgotten);
+        let earlier = earlier.filter(kept).collect();
         Some(Self { last: Round { number: self.last.number + 1, members }, earlier })
     }
 }
@@ -69,6 +74,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::mutant::each_is_found;
+
+    #[test]
+    fn each_fault_of_the_rules_is_found() {
+        let faults = [Mutant::EarlierRoundsForgotten, Mutant::InsideIsWaiting];
+        each_is_found(&faults, who_came_first_begins_first);
+    }
 
     proptest! {
         /// Members come and go as they like, and each decision is made from what was

@@ -54,7 +54,7 @@ impl Campaign {
         let guard = lock.await?;
         let publication = Publication::of(&builder);
         let mut reign = Reign::new(guard, publication);
-        if !value.is_empty() || reign.can_speak() {
+        if reign.can_speak() {
             reign.proclaim(value).await?;
         }
         Ok(reign)

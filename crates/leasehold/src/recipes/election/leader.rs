@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::RawRecord;
 use crate::error::{Error, ErrorKind, Result};
+use crate::mutant::{Mutant, lives};
 use crate::name::Name;
 
 /// Who leads.
@@ -64,7 +65,9 @@ impl Sightings {
     /// successor has been seen.
     pub(super) fn see(&mut self, found: Option<Leader>) -> Option<Sighting> {
         let found = match found {
-            Some(leader) if leader.fence < self.newest => return None,
+            Some(leader) if leader.fence < self.newest && !lives(Mutant::OlderLeaderIsNews) => {
+                return None;
+            }
             Some(leader) => Sighting::Leader(leader),
             None => Sighting::Nobody,
         };
@@ -93,6 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::mutant::each_is_found;
 
     proptest! {
         #[test]
@@ -113,6 +117,11 @@ mod tests {
             }).collect();
             prop_assert!(fences.is_sorted());
         }
+    }
+
+    #[test]
+    fn each_fault_of_the_rules_is_found() {
+        each_is_found(&[Mutant::OlderLeaderIsNews], a_late_word_of_the_leader_before_is_no_news);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod leader;
 mod observer;
 mod publication;
 mod reign;
+mod sentry;
 
 pub use campaign::Campaign;
 pub use candidacy::{Candidacy, Leadership};
@@ -74,7 +75,9 @@ impl Election {
     /// Waits until we lead, and says who we are: with `value`, what others need
     /// to know of a leader, such as its address. See [`Campaign`] for limits.
     ///
-    /// An engine without records can only elect who says nothing: `""`.
+    /// An engine without records can only elect who says nothing: `""`. With
+    /// `names=raw` the value lies in our entry of the line, where other software
+    /// reads it, and stays as it is for the whole reign.
     ///
     /// # Errors
     ///
@@ -91,8 +94,10 @@ impl Election {
     ///
     /// The fence of a reign is larger than that of every reign before.
     pub fn campaign(&self, value: impl Into<String>) -> Campaign {
-        let lock = self.builder.lock(Mode::Exclusive);
-        Campaign::new(self.builder.clone(), lock, value.into())
+        let (mut builder, value) = (self.builder.clone(), value.into());
+        builder.candidate = Some(value.as_bytes().into());
+        let lock = builder.lock(Mode::Exclusive);
+        Campaign::new(builder, lock, value)
     }
 
     /// Takes part in the background until the [`Candidacy`] is dropped: campaigns,
@@ -156,7 +161,8 @@ impl Election {
         Requeue::new(self.clone())
     }
 
-    /// Who leads, now and from now on, without taking part.
+    /// Who leads, now and from now on, without taking part. With `names=raw` it asks
+    /// every second, and sees the leaders of other software, too.
     ///
     /// # Errors
     ///
@@ -173,8 +179,9 @@ impl Election {
     /// Refuses early what could only be refused once we lead.
     fn check(&self, value: &str) -> Result<()> {
         let name = self.builder.name()?;
-        let told = value.is_empty() || self.builder.locks.engine().records().is_some();
-        if told {
+        let profile = self.builder.locks.profile();
+        let told = profile.candidates_in_entries || self.builder.locks.record_store().is_ok();
+        if value.is_empty() || told {
             return Ok(());
         }
         let text = "this engine keeps no records, so nobody could be told who leads: campaign \

@@ -1,8 +1,11 @@
 //! An observer: sees who leads, and does not take part.
 
+use std::sync::Arc;
+
 use tokio::sync::watch;
 
 use super::leader::{Leader, Sighting, Sightings};
+use super::sentry::Sentry;
 use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::error::Result;
 use crate::locks::Locks;
@@ -22,12 +25,25 @@ pub struct Observer {
 
 impl Observer {
     pub(super) async fn start(locks: &Locks, name: Name) -> Result<Self> {
+        if locks.profile().candidates_in_entries {
+            return Self::of_entries(locks, name).await;
+        }
         let connection = locks.events();
         let record = LiveRecord::follow(locks, &name).await?;
         let (tell, news) = watch::channel(None);
         let mut lookout = Lookout { name, record, sightings: Sightings::default(), tell };
         lookout.look();
         locks.spawn(lookout.run(connection));
+        Ok(Self { news, _locks: locks.clone() })
+    }
+
+    /// Sees who is first in line, asking again and again.
+    async fn of_entries(locks: &Locks, name: Name) -> Result<Self> {
+        let (tell, news) = watch::channel(None);
+        let core = Arc::clone(locks.core());
+        let mut sentry = Sentry { core, name, sightings: Sightings::default(), tell };
+        sentry.look().await?;
+        locks.spawn(sentry.run());
         Ok(Self { news, _locks: locks.clone() })
     }
 

@@ -32,12 +32,16 @@ impl Publication {
         Self { locks, label: builder.owner.label().into(), found: None }
     }
 
-    pub(super) fn has_records(&self) -> bool {
-        self.locks.engine().records().is_some()
+    /// Whether a record says who leads: not where an entry does, nor without records.
+    pub(super) fn has_record(&self) -> bool {
+        !self.locks.profile().candidates_in_entries && self.locks.record_store().is_ok()
     }
 
     /// Has everybody see that the holder of this lease leads.
     pub(super) async fn publish(&mut self, guard: &Guard, value: &str) -> Result<()> {
+        if self.locks.profile().candidates_in_entries {
+            return Err(fixed(guard.name()));
+        }
         let leader = Leader::new(guard.fence(), value, &self.label);
         loop {
             guard.check()?;
@@ -97,4 +101,10 @@ fn is_said(name: &Name, there: Option<&RawRecord>, leader: &Leader) -> Result<bo
 /// What was written is known by its fence and its words, so it may be asked again.
 fn is_worth_another_try(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable || error.effect() == Effect::Unknown
+}
+
+fn fixed(name: &Name) -> Error {
+    let text = "with names=raw a leader is known by its entry, which stays as it is: resign, and \
+                campaign with the other value";
+    Error::new(ErrorKind::Unsupported, text).with("election", name)
 }

@@ -24,7 +24,7 @@ impl Reign {
     }
 
     pub(super) fn can_speak(&self) -> bool {
-        self.publication.has_records()
+        self.publication.has_record()
     }
 
     /// The fencing token: larger than that of every reign before.
@@ -72,7 +72,7 @@ impl Reign {
     /// # Errors
     ///
     /// `Lost` if we do not lead any more; `Invalid` if the value is too large;
-    /// `Unsupported` if the engine keeps no records. An engine that is away is
+    /// `Unsupported` if the engine keeps no records, or with `names=raw`. An engine that is away is
     /// asked again for as long as we lead.
     ///
     /// # Cancel safety
