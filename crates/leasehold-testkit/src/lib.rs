@@ -17,6 +17,7 @@
 //! | [`peer`] | a client of another language, or ours, as a process |
 //! | [`below`] | an engine whose names lie below a path |
 //! | [`twist`] | an engine with one thing changed |
+//! | [`faulty_records`] | records whose replies are lost or late, and whose changes are missed |
 //! | [`mutants`] | engines that are wrong on purpose, for the suite to find out |
 //! | [`place`] | one server of each engine, side by side |
 //! | [`worked`] | the processor time of a thread or a process, for benches |
@@ -34,6 +35,7 @@ pub mod check;
 pub mod conformance;
 pub mod contest;
 mod curator;
+pub mod faulty_records;
 mod folder;
 pub mod grant;
 pub mod history;
@@ -50,7 +52,6 @@ pub mod server;
 pub mod soak;
 pub mod sweep;
 pub mod twist;
-pub mod twist_records;
 pub mod worked;
 pub mod znodes;
 

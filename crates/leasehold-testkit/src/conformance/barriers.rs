@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, PATIENCE, SHORT, eventually};
 use super::store::Store;
+use crate::faulty_records::BadLuck;
 use crate::sweep::Sweep;
-use crate::twist_records::ShakyRecords;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -107,14 +107,14 @@ async fn to_close_what_is_closed_changes_nothing(store: Store) -> Outcome {
 
 async fn who_missed_the_opening_reads_it_again(store: Store) -> Outcome {
     let theirs = client!(store);
-    let shaky = ShakyRecords::default();
-    let (ours, _below) = store.open_twisted(shaky.clone()).await?;
+    let luck = BadLuck::default();
+    let (ours, _below) = store.open_twisted(luck.clone()).await?;
     theirs.barrier("b").close().await?;
-    shaky.gap(u32::MAX);
+    luck.miss(u32::MAX);
     let waiting = waiters(&ours.barrier("b"), 3).await?;
     theirs.barrier("b").open().await?;
     gone_on(waiting).await?;
-    ensure!(shaky.gapped() > 0, "nothing was missed");
+    ensure!(luck.misses() > 0, "nothing was missed");
     Ok(())
 }
 

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, PATIENCE, SHORT, eventually};
 use super::store::Store;
+use crate::faulty_records::BadLuck;
 use crate::sweep::Sweep;
-use crate::twist_records::ShakyRecords;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -228,16 +228,16 @@ async fn who_is_gone_inside_has_left(store: Store) -> Outcome {
 
 async fn lost_replies_make_no_second_round(store: Store) -> Outcome {
     client!(store);
-    let shaky = ShakyRecords::default();
-    let (ours, theirs) = store.open_twisted(shaky.clone()).await?;
+    let luck = BadLuck::default();
+    let (ours, theirs) = store.open_twisted(luck.clone()).await?;
     for round in 1..=3 {
         let patient = entering(&theirs, 2, PATIENCE);
         are_here(&theirs, 1).await?;
-        shaky.lose(3);
+        luck.lose(3);
         let inside = barrier(&ours, 2).enter().within(PATIENCE).await?;
         let other = patient.await??;
         ensure!((inside.round(), other.round()) == (round, round), "a round was made twice");
-        ensure!(shaky.lost() > 0, "nothing was lost");
+        ensure!(luck.losses() > 0, "nothing was lost");
         let left = tokio::spawn(other.leave().within(PATIENCE).into_future());
         inside.leave().within(PATIENCE).await?;
         left.await??;
@@ -247,16 +247,16 @@ async fn lost_replies_make_no_second_round(store: Store) -> Outcome {
 
 async fn who_missed_the_decision_reads_it(store: Store) -> Outcome {
     let theirs = client!(store);
-    let shaky = ShakyRecords::default();
-    let (ours, _below) = store.open_twisted(shaky.clone()).await?;
-    shaky.gap(u32::MAX);
+    let luck = BadLuck::default();
+    let (ours, _below) = store.open_twisted(luck.clone()).await?;
+    luck.miss(u32::MAX);
     let (one, two) = (entering(&ours, 2, PATIENCE), entering(&theirs, 2, PATIENCE));
     let (one, two) = (one.await??, two.await??);
     ensure!(one.round() == two.round(), "not one answer");
     let left = tokio::spawn(two.leave().within(PATIENCE).into_future());
     one.leave().within(PATIENCE).await?;
     left.await??;
-    ensure!(shaky.gapped() > 0, "nothing was missed");
+    ensure!(luck.misses() > 0, "nothing was missed");
     Ok(())
 }
 

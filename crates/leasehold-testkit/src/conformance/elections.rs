@@ -13,8 +13,8 @@ use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, PATIENCE, eventually, idle};
 use super::recipe::Client;
 use super::store::Store;
+use crate::faulty_records::BadLuck;
 use crate::sweep::Sweep;
-use crate::twist_records::ShakyRecords;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -161,15 +161,15 @@ async fn a_proclamation_is_seen_and_the_last_one_stays(store: Store) -> Outcome 
 
 async fn a_proclamation_whose_reply_is_lost_is_made_once(store: Store) -> Outcome {
     client!(store);
-    let shaky = ShakyRecords::default();
-    let (ours, theirs) = store.open_twisted(shaky.clone()).await?;
-    shaky.lose(1);
+    let luck = BadLuck::default();
+    let (ours, theirs) = store.open_twisted(luck.clone()).await?;
+    luck.lose(1);
     let mut reign = ours.election("n").ttl(HOUR).campaign("first").await?;
-    ensure!(shaky.lost() == 1, "nothing was lost");
+    ensure!(luck.losses() == 1, "nothing was lost");
     let before = version(&theirs).await?;
-    shaky.lose(2);
+    luck.lose(2);
     reign.proclaim("second").await?;
-    ensure!(shaky.lost() > 1, "nothing was lost");
+    ensure!(luck.losses() > 1, "nothing was lost");
     ensure!(version(&theirs).await? > before, "it was not said");
     let mut observer = theirs.election("n").observe().await?;
     sees_leader(&mut observer, "second").await?;
@@ -186,15 +186,15 @@ async fn version(locks: &Locks) -> Outcome<u64> {
 /// A request that stood still on its way is carried out after the next one.
 async fn a_proclamation_that_comes_late_changes_nothing(store: Store) -> Outcome {
     client!(store);
-    let shaky = ShakyRecords::default();
-    let (ours, theirs) = store.open_twisted(shaky.clone()).await?;
-    shaky.delay(1);
+    let luck = BadLuck::default();
+    let (ours, theirs) = store.open_twisted(luck.clone()).await?;
+    luck.delay(1);
     let mut reign = ours.election("n").ttl(HOUR).campaign("first").await?;
-    shaky.delay(1);
+    luck.delay(1);
     reign.proclaim("second").await?;
     reign.proclaim("third").await?;
     let before = version(&theirs).await?;
-    ensure!(shaky.deliver().await? == 2, "nothing was late");
+    ensure!(luck.deliver().await? == 2, "nothing was late");
     ensure!(version(&theirs).await? == before, "it was written over");
     let mut observer = theirs.election("n").observe().await?;
     sees_leader(&mut observer, "third").await?;
@@ -203,18 +203,18 @@ async fn a_proclamation_that_comes_late_changes_nothing(store: Store) -> Outcome
 
 async fn an_observer_that_missed_something_reads_it_again(store: Store) -> Outcome {
     let theirs = client!(store);
-    let shaky = ShakyRecords::default();
-    let (ours, _below) = store.open_twisted(shaky.clone()).await?;
+    let luck = BadLuck::default();
+    let (ours, _below) = store.open_twisted(luck.clone()).await?;
     let mut observer = ours.election("n").observe().await?;
     sees(&mut observer, |it| *it == Sighting::Nobody).await?;
-    shaky.gap(u32::MAX);
+    luck.miss(u32::MAX);
     let mut reign = theirs.election("n").ttl(HOUR).campaign("first").await?;
     sees_leader(&mut observer, "first").await?;
     reign.proclaim("second").await?;
     sees_leader(&mut observer, "second").await?;
     reign.resign().await?;
     sees(&mut observer, |it| *it == Sighting::Nobody).await?;
-    ensure!(shaky.gapped() > 2, "only {} gaps", shaky.gapped());
+    ensure!(luck.misses() > 2, "only {} gaps", luck.misses());
     Ok(())
 }
 

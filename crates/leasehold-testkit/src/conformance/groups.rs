@@ -10,8 +10,8 @@ use super::check::{Check, Outcome, check, ensure};
 use super::patience::{HOUR, PATIENCE, eventually};
 use super::recipe::Client;
 use super::store::Store;
+use crate::faulty_records::BadLuck;
 use crate::sweep::Sweep;
-use crate::twist_records::ShakyRecords;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![
@@ -203,17 +203,17 @@ async fn who_was_away_joins_again(store: Store) -> Outcome {
 
 async fn a_join_whose_reply_is_lost_is_one_membership(store: Store) -> Outcome {
     client!(store);
-    let shaky = ShakyRecords::default();
-    let (ours, theirs) = store.open_twisted(shaky.clone()).await?;
-    shaky.lose(2);
+    let luck = BadLuck::default();
+    let (ours, theirs) = store.open_twisted(luck.clone()).await?;
+    luck.lose(2);
     let member = ours.group("g").ttl(HOUR).join("one", "x").await?;
-    ensure!(shaky.lost() == 2, "only {} were lost", shaky.lost());
+    ensure!(luck.losses() == 2, "only {} were lost", luck.losses());
     becomes(&theirs.group("g"), &["one"]).await?;
-    shaky.lose(2);
+    luck.lose(2);
     member.set("y").await?;
-    shaky.lose(1);
+    luck.lose(1);
     member.leave().await?;
-    ensure!(shaky.lost() == 5, "only {} were lost", shaky.lost());
+    ensure!(luck.losses() == 5, "only {} were lost", luck.losses());
     becomes(&theirs.group("g"), &[]).await
 }
 

@@ -4,10 +4,10 @@ use leasehold::{Counter, Effect};
 use tokio::task::JoinSet;
 
 use super::clients;
-use super::faulty_records::BadLuck;
 use crate::conformance::check::{Check, Outcome, check, ensure};
 use crate::conformance::patience::PATIENCE;
 use crate::conformance::store::Store;
+use crate::faulty_records::BadLuck;
 use crate::sweep::block_on;
 
 pub(super) fn checks() -> Vec<Check> {

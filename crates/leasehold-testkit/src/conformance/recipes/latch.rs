@@ -9,10 +9,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use super::clients;
-use super::faulty_records::BadLuck;
 use crate::conformance::check::{Check, Outcome, check, ensure};
 use crate::conformance::patience::{PATIENCE, eventually};
 use crate::conformance::store::Store;
+use crate::faulty_records::BadLuck;
 
 pub(super) fn checks() -> Vec<Check> {
     vec![

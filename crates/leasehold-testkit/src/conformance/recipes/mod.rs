@@ -1,7 +1,6 @@
 //! Recipes over records, on every engine that keeps them.
 
 mod counter;
-mod faulty_records;
 mod latch;
 
 use super::check::{Check, Outcome};

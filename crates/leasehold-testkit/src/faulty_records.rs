@@ -4,7 +4,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use leasehold::claim::{RawRecord, Store};
 use leasehold::engine::{
@@ -16,7 +16,7 @@ use crate::twist::{Inner, Twist};
 
 /// What goes wrong, and how often it did.
 #[derive(Clone, Default)]
-pub(super) struct BadLuck(Arc<Faults>);
+pub struct BadLuck(Arc<Faults>);
 
 #[derive(Default)]
 struct Faults {
@@ -24,8 +24,14 @@ struct Faults {
     lost: AtomicU32,
     /// So many looks that come fail: the engine is away.
     away: AtomicU32,
-    /// Whether each change is missed.
+    /// So many changes that come are missed.
     missed: AtomicU32,
+    /// So many writes that come stand still on their way; those that do.
+    delayed: AtomicU32,
+    late: Mutex<Vec<Store>>,
+    /// How often it has struck: replies lost, changes missed.
+    losses: AtomicU32,
+    misses: AtomicU32,
     /// How many looks were answered, and how many changes came.
     looks: AtomicU32,
     changes: AtomicU32,
@@ -42,43 +48,98 @@ impl fmt::Debug for BadLuck {
 
 impl BadLuck {
     /// Loses the next so many replies to writes: they are carried out.
-    pub(super) fn lose(&self, replies: u32) {
+    pub fn lose(&self, replies: u32) {
         self.0.lost.store(replies, Ordering::SeqCst);
     }
 
     /// Misses the next so many changes.
-    pub(super) fn miss(&self, changes: u32) {
+    pub fn miss(&self, changes: u32) {
         self.0.missed.store(changes, Ordering::SeqCst);
     }
 
+    /// The next so many writes stand still on their way until they are
+    /// [delivered](Self::deliver); nobody is answered.
+    pub fn delay(&self, writes: u32) {
+        self.0.delayed.store(writes, Ordering::SeqCst);
+    }
+
+    /// Lets the writes arrive that stood still; how many those were.
+    ///
+    /// # Errors
+    ///
+    /// Those of the engine.
+    pub async fn deliver(&self) -> Result<usize> {
+        let late = std::mem::take(&mut *self.late());
+        let (count, records) = (late.len(), self.0.twisted.get());
+        for write in late {
+            let records = records.expect("writes stood still on their way to them");
+            // It is refused, or changes something: the engine knows.
+            let _ = records.below().store(write).await?;
+        }
+        Ok(count)
+    }
+
+    /// How many replies were lost, those of delayed writes included.
+    #[must_use]
+    pub fn losses(&self) -> u32 {
+        self.0.losses.load(Ordering::SeqCst)
+    }
+
+    /// How many changes were missed.
+    #[must_use]
+    pub fn misses(&self) -> u32 {
+        self.0.misses.load(Ordering::SeqCst)
+    }
+
+    fn late(&self) -> MutexGuard<'_, Vec<Store>> {
+        self.0.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Has the next so many looks fail.
-    pub(super) fn go_away(&self, looks: u32) {
+    pub fn go_away(&self, looks: u32) {
         self.0.away.store(looks, Ordering::SeqCst);
     }
 
     /// How many looks were answered.
-    pub(super) fn looks(&self) -> u32 {
+    #[must_use]
+    pub fn looks(&self) -> u32 {
         self.0.looks.load(Ordering::SeqCst)
     }
 
     /// How many changes came, those that were missed included.
-    pub(super) fn changes(&self) -> u32 {
+    #[must_use]
+    pub fn changes(&self) -> u32 {
         self.0.changes.load(Ordering::SeqCst)
     }
 
     /// Whether all of it has happened.
-    pub(super) fn is_over(&self) -> bool {
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         let counts = [&self.0.lost, &self.0.missed, &self.0.away];
         counts.iter().all(|count| count.load(Ordering::SeqCst) == 0) && self.meanwhile().is_none()
     }
 
     /// Has somebody do this just before the next look.
-    pub(super) fn before_the_next_look(&self, work: BoxFuture<()>) {
+    pub fn before_the_next_look(&self, work: BoxFuture<()>) {
         *self.meanwhile() = Some(work);
     }
 
-    fn meanwhile(&self) -> std::sync::MutexGuard<'_, Option<BoxFuture<()>>> {
+    fn meanwhile(&self) -> MutexGuard<'_, Option<BoxFuture<()>>> {
         self.0.meanwhile.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Faults {
+    fn loses(&self) -> bool {
+        let strikes = strikes(&self.lost);
+        self.losses.fetch_add(u32::from(strikes), Ordering::SeqCst);
+        strikes
+    }
+
+    fn misses_one(&self) -> bool {
+        let strikes = strikes(&self.missed);
+        self.misses.fetch_add(u32::from(strikes), Ordering::SeqCst);
+        strikes
     }
 }
 
@@ -106,7 +167,7 @@ impl FaultyRecords {
         let luck = self.luck.clone();
         Box::pin(async move {
             let reply = reply.await?;
-            if strikes(&luck.0.lost) { Err(away().unknown()) } else { Ok(reply) }
+            if luck.0.loses() { Err(away().unknown()) } else { Ok(reply) }
         })
     }
 }
@@ -130,6 +191,11 @@ impl RecordStore for FaultyRecords {
     }
 
     fn store(&self, store: Store) -> BoxFuture<Result<Result<u64, Option<RawRecord>>>> {
+        if strikes(&self.luck.0.delayed) {
+            self.luck.0.losses.fetch_add(1, Ordering::SeqCst);
+            self.luck.late().push(store);
+            return Box::pin(std::future::ready(Err(away().unknown())));
+        }
         self.written(self.below().store(store))
     }
 
@@ -162,7 +228,7 @@ impl RecordEvents for FaultyEvents {
         Box::pin(async {
             let event = self.events.next().await?;
             self.luck.0.changes.fetch_add(1, Ordering::SeqCst);
-            Some(if strikes(&self.luck.0.missed) { RecordEvent::Resync } else { event })
+            Some(if self.luck.0.misses_one() { RecordEvent::Resync } else { event })
         })
     }
 }
