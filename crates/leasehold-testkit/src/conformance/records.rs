@@ -63,12 +63,12 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 /// Whether a record can have a ttl: a bare node of ZooKeeper has none.
-fn times_records(profile: &Profile) -> bool {
+pub(super) fn times_records(profile: &Profile) -> bool {
     !profile.raw_records || profile.scheme != "zookeeper"
 }
 
 /// Whether whoever reads a record can tell that the lease has ended that it is bound to.
-const fn keeps_bonds(profile: &Profile) -> bool {
+pub(super) const fn keeps_bonds(profile: &Profile) -> bool {
     !profile.raw_records
 }
 
