@@ -47,7 +47,7 @@ use crate::recipes::request_builder::{RequestBuilder, options};
 ///
 /// let mut reign = election.campaign("10.0.0.7:8080").await?;
 /// let mut observer = election.observe().await?;
-/// let Some(Sighting::Leader(leader)) = observer.next().await else { panic!("nobody leads") };
+/// let Some(Sighting::Leader(leader)) = observer.next().await? else { panic!("nobody leads") };
 /// assert_eq!((&*leader.value, leader.fence), ("10.0.0.7:8080", reign.fence()));
 ///
 /// reign.proclaim("10.0.0.7:9090").await?;
