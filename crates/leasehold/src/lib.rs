@@ -110,6 +110,9 @@ pub mod once {
 #[cfg(doctest)]
 mod guide {
     #[cfg(feature = "records")]
+    #[doc = include_str!("../../../docs/guide/barriers-and-latches.md")]
+    mod barriers_and_latches {}
+    #[cfg(feature = "records")]
     #[doc = include_str!("../../../docs/guide/caches.md")]
     mod caches {}
     #[doc = include_str!("../../../docs/guide/choosing-a-ttl.md")]
@@ -117,12 +120,21 @@ mod guide {
     #[cfg(feature = "redis")]
     #[doc = include_str!("../../../docs/guide/coming-from-redisson.md")]
     mod coming_from_redisson {}
+    #[cfg(feature = "records")]
+    #[doc = include_str!("../../../docs/guide/counters.md")]
+    mod counters {}
     #[doc = include_str!("../../../docs/guide/database-locks.md")]
     mod database_locks {}
+    #[cfg(feature = "records")]
+    #[doc = include_str!("../../../docs/guide/elections.md")]
+    mod elections {}
     #[doc = include_str!("../../../docs/guide/fencing.md")]
     mod fencing {}
     #[doc = include_str!("../../../docs/guide/first-lock.md")]
     mod first_lock {}
+    #[cfg(feature = "records")]
+    #[doc = include_str!("../../../docs/guide/groups.md")]
+    mod groups {}
     #[cfg(feature = "once")]
     #[doc = include_str!("../../../docs/guide/idempotency.md")]
     mod idempotency {}
