@@ -34,10 +34,10 @@ async fn open(url: &str) -> Checked<Locks> {
 }
 
 async fn write(record: &Record<u32>, at: u32) -> leasehold::Result<()> {
-    match at {
-        RECORDS.. => record.set(&at).await.map(drop),
-        _ if at % 3 == 0 => record.set(&(at + 1)).await.map(drop),
-        _ if at % 3 == 1 => record.delete().await,
+    match (at, at % 3) {
+        (RECORDS.., _) => record.set(&at).await.map(drop),
+        (_, 0) => record.set(&(at + 1)).await.map(drop),
+        (_, 1) => record.delete().await,
         _ => Ok(()),
     }
 }
