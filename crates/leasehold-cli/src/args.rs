@@ -1,14 +1,23 @@
 //! The command line: what can be asked for, and its help.
 
 mod aim;
+mod barrier;
 mod bench;
+mod cache;
+mod counter;
 mod doctor;
+mod elect;
+mod group;
 mod id;
 mod inner;
+mod job;
+mod latch;
+mod observe;
 mod once;
 mod pages;
 mod run;
 mod schema;
+mod wait;
 mod watch;
 
 use std::ffi::OsString;
@@ -18,16 +27,25 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use self::aim::Aim;
+pub(crate) use self::barrier::{Barrier, BarrierAction};
 pub(crate) use self::bench::Bench;
+pub(crate) use self::cache::Cache;
+pub(crate) use self::counter::{Counter, CounterAction};
 pub(crate) use self::doctor::Doctor;
+pub(crate) use self::elect::Elect;
+pub(crate) use self::group::{Group, GroupAction, Join};
 pub(crate) use self::id::{
     Decode, Id, Kind as IdKind, Many, Segment as IdSegment, Snowflake as IdSnowflake,
 };
 pub(crate) use self::inner::{GUARD, Guard, Inner, PEER, Peer, START, Start};
+pub(crate) use self::job::{Job, OnLost, least_margin};
+pub(crate) use self::latch::{Latch, LatchAction};
+pub(crate) use self::observe::Observe;
 pub(crate) use self::once::{Issue, Once, Redeem, Terms, Token, TokenAction};
 pub(crate) use self::pages::{Completions, Man};
-pub(crate) use self::run::{OnLost, Permits, Run, least_margin};
+pub(crate) use self::run::{Permits, Run};
 pub(crate) use self::schema::{Rule, Schema};
+pub(crate) use self::wait::Wait;
 pub(crate) use self::watch::Watch;
 use crate::failure::Failure;
 
@@ -36,6 +54,7 @@ Examples:
   leasehold run nightly -- ./backup.sh            one at a time on this host
   leasehold run deploy --no-wait -- make deploy   or not at all (exit code 75)
   leasehold once report/7 -- ./report.sh          once, and replayed ever after
+  leasehold elect scheduler -- ./scheduler        one leads, the others wait
   leasehold ls                                    who holds what, who waits
   leasehold show nightly                          all about one name
   leasehold watch                                 the same, live
@@ -44,15 +63,16 @@ Examples:
 
 Exit codes:
     0  done
-    1  nothing was evicted;          75  the lock is busy (run --busy-code)
+    1  nothing was evicted; nobody   75  busy: the lock, the lead, the id; or a
+       leads; the latch is set;          wait ran out (see --busy-code)
        doctor has a warning          76  the lease was lost before the end
     2  wrong use or configuration    77  the engine refuses this user, or a token
-    3  doctor sees a danger          78  nobody knows how it ended (once)
+    3  doctor sees a danger          78  nobody knows how it ended
                                     126  the command cannot be executed
    69  the engine is not reachable  127  the command was not found
    70  internal error               128+N  ended by signal N
    74  output cannot be written
-  `run` passes on every other code of the command it runs.";
+  `run`, `elect` and `group join` pass on every other code of their command.";
 
 const JSON_STATUS: &str = "\
   name, namespace, free (true or false),
@@ -101,7 +121,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = GLOBAL, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
 
-    /// Print JSON (ls, show, evict, watch, doctor, bench, id)
+    /// Print JSON: what programs may want to read
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
 }
@@ -115,6 +135,13 @@ pub(crate) enum Command {
     Watch(Watch),
     Once(Box<Once>),
     Token(Box<Token>),
+    Elect(Box<Elect>),
+    Observe(Observe),
+    Barrier(Barrier),
+    Latch(Latch),
+    Counter(Counter),
+    Group(Group),
+    Cache(Cache),
     Doctor(Doctor),
     Bench(Bench),
     Id(Id),
@@ -268,19 +295,25 @@ fn one_line(error: &clap::Error) -> String {
     let command = asked_for(std::env::args_os());
     let valid = match error.kind() {
         ErrorKind::UnknownArgument => valid_arguments(&command, error),
-        ErrorKind::MissingRequiredArgument if ["run", "once"].contains(&command.get_name()) => {
-            "; the command to run comes after `--`".into()
-        }
+        ErrorKind::InvalidSubcommand => format!("; one of {}", below(&command)),
+        ErrorKind::MissingRequiredArgument if runs_command(&command) => AFTER_DASHES.into(),
         _ => String::new(),
     };
     let path = command.get_bin_name().unwrap_or("leasehold");
     format!("{said}{valid}; see {path} --help")
 }
 
+const AFTER_DASHES: &str = "; the command to run comes after `--`";
+
+/// Whether what is meant runs a command of the user.
+fn runs_command(command: &clap::Command) -> bool {
+    command.get_positionals().any(clap::Arg::is_last_set)
+}
+
 fn valid_arguments(command: &clap::Command, error: &clap::Error) -> String {
     let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
     if !unknown.starts_with('-') {
-        return String::new();
+        return if runs_command(command) { AFTER_DASHES.into() } else { String::new() };
     }
     let options: Vec<_> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
     format!("; valid options: --{}", options.join(" --"))
@@ -288,8 +321,11 @@ fn valid_arguments(command: &clap::Command, error: &clap::Error) -> String {
 
 /// `run, ls, show, ... or man`
 fn commands() -> String {
-    let whole = Cli::command();
-    let mut names: Vec<_> = whole.get_subcommands().map(clap::Command::get_name).collect();
+    below(&Cli::command())
+}
+
+fn below(command: &clap::Command) -> String {
+    let mut names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
     let last = names.pop().unwrap_or_default();
     format!("{} or {last}", names.join(", "))
 }
@@ -298,9 +334,8 @@ fn commands() -> String {
 fn asked_for(args: impl Iterator<Item = OsString>) -> clap::Command {
     let mut whole = Cli::command();
     whole.build();
-    let mut words = args.skip(1).take_while(|word| word != "--");
-    let found = words.find_map(|word| whole.find_subcommand(word).cloned());
-    found.unwrap_or(whole)
+    let words = args.skip(1).take_while(|word| word != "--");
+    words.fold(whole, |above, word| above.find_subcommand(word).cloned().unwrap_or(above))
 }
 
 #[cfg(test)]

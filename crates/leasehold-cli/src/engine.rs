@@ -5,11 +5,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leasehold::{Error, ErrorKind, Locks};
+use leasehold::{Effect, Error, ErrorKind, Locks};
 use tokio::time::timeout;
 
 use crate::args::Global;
-use crate::failure::{Failure, UNAVAILABLE, USAGE};
+use crate::failure::{Failure, UNAVAILABLE, UNSURE, USAGE};
 use crate::text;
 
 /// Longer than any engine that works takes for one answer, its retries
@@ -59,6 +59,22 @@ pub(crate) async fn answer<T>(
         let advice = "check --engine, or look for a stopped process that blocks it";
         Err(Failure::new(UNAVAILABLE, format!("no answer from the engine in {limit}; {advice}")))
     })
+}
+
+/// The same, of what must not be done twice: who is not told how it ended has to
+/// look before it is repeated.
+pub(crate) async fn change<T>(
+    asked: impl Future<Output = leasehold::Result<T>>,
+) -> Result<T, Failure> {
+    let done = timeout(PATIENCE, asked).await;
+    let unsure = |why: String| {
+        Failure::new(UNSURE, format!("{why}; it may have been done: look before you repeat it"))
+    };
+    match done {
+        Ok(Err(error)) if error.effect() == Effect::Unknown => Err(unsure(error.to_string())),
+        Ok(done) => Ok(done?),
+        Err(_) => Err(unsure(format!("no answer from the engine in {}", text::span(PATIENCE)))),
+    }
 }
 
 fn default_url() -> Result<String, Failure> {

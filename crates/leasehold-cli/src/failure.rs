@@ -6,7 +6,8 @@ use leasehold::{Error, ErrorKind};
 
 use crate::output;
 
-/// `evict` found nothing to evict.
+/// `evict` found nothing to evict, `observe --once` nobody who leads; `latch set`
+/// found a latch that is set.
 pub(crate) const NOTHING: u8 = 1;
 /// `doctor` found something that should be changed.
 pub(crate) const WARNING: u8 = 1;
@@ -79,6 +80,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, advice) = match error.kind() {
             ErrorKind::TimedOut => (BUSY, ""),
+            ErrorKind::Lost => (LOST, ""),
             ErrorKind::Invalid | ErrorKind::Unsupported => (USAGE, ""),
             ErrorKind::Unavailable => (UNAVAILABLE, "; check --engine, or try again later"),
             ErrorKind::Denied => (DENIED, "; check the user and password in LEASEHOLD_ENGINE"),
@@ -98,6 +100,7 @@ mod tests {
         assert_eq!(code(ErrorKind::Unavailable), UNAVAILABLE);
         assert_eq!(code(ErrorKind::Denied), DENIED);
         assert_eq!(code(ErrorKind::TimedOut), BUSY);
+        assert_eq!(code(ErrorKind::Lost), LOST);
         assert_eq!(code(ErrorKind::Invalid), USAGE);
         assert_eq!(code(ErrorKind::Unexpected), INTERNAL);
     }

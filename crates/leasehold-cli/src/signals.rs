@@ -73,6 +73,12 @@ impl Signals {
     }
 }
 
+/// The code of a command that goes on until it is ended: an interrupt is how one
+/// ends it, no failure.
+pub(crate) fn end_code(signal: Signal) -> u8 {
+    if signal == Signal::INT { 0 } else { exit_code(signal) }
+}
+
 /// The exit code of a process that ended by this signal, as in a shell.
 pub(crate) fn exit_code(signal: Signal) -> u8 {
     u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)

@@ -9,10 +9,15 @@ pub(crate) fn user_at_host() -> String {
     format!("{}@{}", user(), host.nodename().to_string_lossy())
 }
 
+/// `user@host:pid`.
+pub(crate) fn process() -> String {
+    format!("{}:{}", user_at_host(), std::process::id())
+}
+
 /// `user@host:pid command`: what others see as the holder of a `run`.
 pub(crate) fn label(command: &OsStr) -> String {
     let base = Path::new(command).file_name().unwrap_or(command);
-    format!("{}:{} {}", user_at_host(), std::process::id(), base.to_string_lossy())
+    format!("{} {}", process(), base.to_string_lossy())
 }
 
 /// The name behind the user id; the environment is asked only if the password

@@ -2,7 +2,10 @@
 #![allow(clippy::disallowed_methods, reason = "tests wait for other processes")]
 
 mod bench;
+mod cache;
 mod doctor;
+mod elect;
+mod group;
 mod guardian;
 mod id;
 mod inspect;
@@ -10,6 +13,7 @@ mod loss;
 mod modes;
 mod once;
 mod pages;
+mod recipes;
 mod run;
 mod schema;
 mod signals;

@@ -51,13 +51,20 @@ fn all_man_pages_are_written() {
         .collect();
     files.sort();
     let commands = [
+        "barrier",
         "bench",
+        "cache",
         "completions",
+        "counter",
         "doctor",
+        "elect",
         "evict",
+        "group",
         "id",
+        "latch",
         "ls",
         "man",
+        "observe",
         "once",
         "run",
         "schema",

@@ -21,6 +21,10 @@ fn a_command_without_its_dashes_is_explained() {
     let world = World::new();
     let forgot = world.leasehold(&["run", "x", "echo", "hi"]).outcome();
     forgot.expect_code(2).says("the command to run comes after `--`");
+    for words in [&["elect", "x", "echo"][..], &["group", "join", "x", "me", "echo"]] {
+        let forgot = world.leasehold(words).outcome();
+        forgot.expect_code(2).says("the command to run comes after `--`");
+    }
 }
 
 #[test]
@@ -49,6 +53,13 @@ fn help_and_version_go_to_standard_output() {
     assert!(world.leasehold(&["--version"]).stdout().starts_with("leasehold 0."));
     let commands = [
         "run",
+        "elect",
+        "observe",
+        "barrier",
+        "latch",
+        "counter",
+        "group",
+        "cache",
         "ls",
         "show",
         "evict",
@@ -72,7 +83,8 @@ fn help_and_version_go_to_standard_output() {
         assert!(run.contains(code), "{code}");
     }
     world.leasehold(&[]).outcome().expect_code(2).says(
-        "run, ls, show, evict, watch, once, token, doctor, bench, id, schema, completions or man",
+        "run, ls, show, evict, watch, once, token, elect, observe, barrier, latch, counter, group, \
+         cache, doctor, bench, id, schema, completions or man",
     );
 }
 

@@ -1,10 +1,17 @@
 //! The commands, one file each.
 
+mod barrier;
 pub(crate) mod bench;
+mod cache;
+mod counter;
 mod doctor;
 mod evict;
+mod follow;
+mod group;
 mod id;
+mod latch;
 mod ls;
+mod observe;
 mod once;
 mod pages;
 pub(crate) mod run;
@@ -22,6 +29,10 @@ pub(crate) async fn obey(mut global: Global, command: Command) -> Result<u8, Fai
     match command {
         Command::Run(args) => run::run(&global, &args).await,
         Command::Once(args) => once::once(&global, &args).await,
+        Command::Elect(args) => run::elect(&global, &args).await,
+        Command::Observe(args) => observe::observe(&global, &args).await,
+        Command::Group(args) => group::group(&global, &args).await,
+        Command::Cache(args) => cache::cache(&global, &args).await,
         Command::Token(args) => token::token(&global, &args).await,
         Command::Watch(args) => {
             let prefix = args.aim.prefix(&mut global)?;
@@ -37,7 +48,7 @@ pub(crate) async fn obey(mut global: Global, command: Command) -> Result<u8, Fai
     }
 }
 
-/// Commands that ask the engine once.
+/// Commands that ask the engine something.
 async fn inspect(mut global: Global, command: Command) -> Result<(), Failure> {
     let json = global.json;
     match command {
@@ -56,6 +67,9 @@ async fn inspect(mut global: Global, command: Command) -> Result<(), Failure> {
             let locks = engine::open(&global).await?;
             engine::answer(evict::evict(&locks, &args, json)).await
         }
+        Command::Barrier(args) => barrier::barrier(&global, &args).await,
+        Command::Latch(args) => latch::latch(&global, &args).await,
+        Command::Counter(args) => counter::counter(&global, &args).await,
         _ => Ok(()),
     }
 }

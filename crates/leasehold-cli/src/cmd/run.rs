@@ -1,10 +1,11 @@
-//! `run`: a command under a lock.
+//! `run` and `elect`: a command under a lease.
 
 mod child;
 mod guardian;
 mod lease;
 mod notice;
 mod recipe;
+mod request;
 mod tenure;
 mod terminal;
 mod tree;
@@ -12,6 +13,7 @@ mod wait;
 mod watch;
 mod wire;
 
+use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
 use leasehold::{Guard, Locks, Released};
@@ -21,9 +23,10 @@ use tokio::time::timeout;
 pub(crate) use self::child::{Child, Streams, own_binary, start};
 pub(crate) use self::guardian::guard;
 pub(crate) use self::lease::Lease;
+use self::request::Request;
 use self::tenure::Tenure;
 pub(crate) use self::watch::{End, Plan, Watch};
-use crate::args::{Global, OnLost, Run};
+use crate::args::{Elect, Global, OnLost, Run};
 use crate::failure::{Failure, INTERNAL, LOST};
 use crate::output::tell;
 use crate::signals::{self, Signals};
@@ -36,38 +39,50 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(global: &Global, args: &Run) -> Result<u8, Failure> {
     args.check()?;
+    under(global, &Request::of_run(args)).await
+}
+
+pub(crate) async fn elect(global: &Global, args: &Elect) -> Result<u8, Failure> {
+    args.check()?;
+    let value = args.value.clone().unwrap_or_else(who::process);
+    under(global, &Request::of_elect(args, &value)).await
+}
+
+/// Runs a command under the lease that it asks for.
+async fn under(global: &Global, request: &Request<'_>) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    let label = args.label.clone().unwrap_or_else(|| who::label(&args.command[0]));
     let (locks, tenure) = tokio::select! {
         biased;
         signal = signals.end_asked() => return Err(Failure::silent(signals::exit_code(signal))),
-        granted = granted(global, args, &label) => granted?,
+        granted = granted(global, request) => granted?,
     };
-    let code = hold(args, &tenure, &label, &mut signals).await;
-    let late = let_go(&locks, tenure, args).await;
+    let (job, environment) = (request.job, environment(&tenure, &request.label));
+    let plan = Plan::of_job(job, &tenure);
+    let code = hold(&job.command, environment, &tenure, plan, &mut signals).await;
+    let late = let_go(&locks, tenure, job.ttl).await;
     // Whoever wants to go on regardless keeps the command's own code.
-    let late = late.filter(|_| code.is_ok() && args.on_lost != OnLost::Ignore);
+    let late = late.filter(|_| code.is_ok() && job.on_lost != OnLost::Ignore);
     late.map_or(code, Err)
 }
 
-async fn granted(global: &Global, args: &Run, label: &str) -> Result<(Locks, Tenure), Failure> {
+async fn granted(global: &Global, request: &Request<'_>) -> Result<(Locks, Tenure), Failure> {
     let locks = engine::open(global).await?;
-    let tenure = wait::acquire(&locks, args, label).await?;
+    let tenure = wait::acquire(&locks, request).await?;
     Ok((locks, tenure))
 }
 
 /// Runs the command as long as the lease is ours.
-async fn hold(
-    args: &Run,
-    tenure: &Tenure,
-    label: &str,
+pub(crate) async fn hold(
+    command: &[OsString],
+    environment: impl IntoIterator<Item = (&'static str, String)>,
+    lease: &dyn Lease,
+    plan: Plan,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     signals.hear_children()?;
-    let (streams, environment) = (Streams::inherited()?, environment(tenure, label));
-    let plan = Plan::of_run(args, tenure);
-    let child = Child::spawn(&args.command, environment, streams, plan.latest(tenure)).await?;
-    match Watch::new(plan, tenure, child).until_end(signals).await {
+    let streams = Streams::inherited()?;
+    let child = Child::spawn(command, environment, streams, plan.latest(lease)).await?;
+    match Watch::new(plan, lease, child).until_end(signals).await {
         End::Own(code) => Ok(code),
         End::Stopped => Err(Failure::silent(LOST)),
         End::Unguarded => Err(Failure::silent(INTERNAL)),
@@ -97,9 +112,9 @@ fn fences(tenure: &Tenure) -> String {
 
 /// Gives the lease back and waits for it, so that the next run finds it free.
 /// What to say if it was not ours any more.
-async fn let_go(locks: &Locks, tenure: Tenure, args: &Run) -> Option<Failure> {
+async fn let_go(locks: &Locks, tenure: Tenure, ttl: Duration) -> Option<Failure> {
     let (name, lost) = (tenure.names(), tenure.check().is_err());
-    let by_itself = format!("it ends by itself within {}", humantime::format_duration(args.ttl));
+    let by_itself = format!("it ends by itself within {}", humantime::format_duration(ttl));
     // Once the lease has run out there is nothing left to wait for.
     let limit = FAREWELL.min(tenure.remaining() + LAST_WORDS);
     let released = timeout(limit, tenure.release()).await;

@@ -32,14 +32,9 @@ pub(crate) async fn watch(global: &Global, args: &Watch, prefix: &str) -> Result
     }
     tokio::select! {
         biased;
-        signal = signals.end_asked() => Ok(code(signal)),
+        signal = signals.end_asked() => Ok(signals::end_code(signal)),
         done = report(&scene, global.json) => done.map(|()| 0),
     }
-}
-
-/// An interrupt is how one ends it: no failure.
-fn code(signal: Signal) -> u8 {
-    if signal == Signal::INT { 0 } else { signals::exit_code(signal) }
 }
 
 /// What is watched, and how often.
@@ -94,7 +89,7 @@ async fn view(scene: &Scene<'_>, signals: &mut Signals) -> Result<u8, Failure> {
             signal = signals.next() => match signal {
                 Signal::TSTP => screen.suspend(),
                 Signal::USR1 | Signal::USR2 => {}
-                signal => return Ok(code(signal)),
+                signal => return Ok(signals::end_code(signal)),
             },
             () = keys.quit() => return Ok(0),
             () = picture.refresh(scene) => {}

@@ -7,7 +7,7 @@ use leasehold::engine::{Held, Queued, Status};
 use leasehold::{Clock, Locks, Moment};
 use tokio::time::sleep;
 
-use crate::args::Run;
+use super::request::Request;
 use crate::line::Line;
 use crate::output::tell;
 use crate::text::{span, visible};
@@ -20,20 +20,19 @@ const REWRITE: Duration = Duration::from_secs(1);
 /// Says that, for what and since when we wait.
 pub(crate) struct Notice<'a> {
     locks: &'a Locks,
-    args: &'a Run,
-    label: &'a str,
+    request: &'a Request<'a>,
     since: Moment,
 }
 
 impl<'a> Notice<'a> {
-    pub(crate) fn new(locks: &'a Locks, args: &'a Run, label: &'a str) -> Self {
-        Self { locks, args, label, since: Clock::System.now() }
+    pub(crate) fn new(locks: &'a Locks, request: &'a Request<'a>) -> Self {
+        Self { locks, request, since: Clock::System.now() }
     }
 
     pub(crate) async fn show(&self) -> Infallible {
         sleep(PATIENCE).await;
         match Line::on_terminal() {
-            _ if self.args.quiet => {}
+            _ if self.request.job.quiet => {}
             Some(line) => self.rewrite(&line).await,
             None => tell(&self.text(false).await),
         }
@@ -57,13 +56,13 @@ impl<'a> Notice<'a> {
 
     /// The name that is in the way, and who has it.
     pub(crate) async fn obstacle(&self) -> (String, String) {
-        let mut names: Vec<_> = self.args.names.iter().collect();
+        let mut names: Vec<_> = self.request.names.iter().collect();
         names.sort();
         names.dedup();
         for name in &names {
             match self.locks.status(name).await {
                 Ok(status) if names.len() > 1 && !self.is_in_the_way(&status) => {}
-                Ok(status) => return (format!("{name:?}"), who(&status, self.label)),
+                Ok(status) => return (format!("{name:?}"), who(&status, &self.request.label)),
                 Err(_) => break,
             }
         }
@@ -72,7 +71,7 @@ impl<'a> Notice<'a> {
 
     /// Of several names we may already hold some.
     fn is_in_the_way(&self, status: &Status) -> bool {
-        status.is_busy() && !status.holders.iter().any(|held| *held.label == *self.label)
+        status.is_busy() && !status.holders.iter().any(|held| *held.label == *self.request.label)
     }
 }
 

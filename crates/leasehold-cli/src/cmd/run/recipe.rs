@@ -1,53 +1,57 @@
-//! What is asked for: a mutex, a read-write lock, permits, or many mutexes.
+//! What is asked for: a mutex, a read-write lock, permits, many mutexes, or the lead.
 
 use std::time::Duration;
 
-use leasehold::{All, Locks, Mutex, Result, RwLock, Semaphore};
+use leasehold::{All, Campaign, Election, Locks, Mutex, Reign, Result, RwLock, Semaphore};
 
+use super::request::{Request, Wanted};
 use super::tenure::Tenure;
-use crate::args::{Permits, Run};
+use crate::args::Permits;
 
-/// The library's recipe for a `run`, with its options.
+/// The library's recipe for a request, with its options.
 pub(crate) enum Recipe {
     Mutex(Mutex),
     Read(RwLock),
     Write(RwLock),
     Permits(Semaphore, u32),
     All(All),
+    Election(Election, String),
 }
 
 /// All recipes have the same options, but no type in common.
 macro_rules! with_options {
-    ($recipe:expr, $args:expr, $label:expr) => {{
-        let (args, mut recipe) = ($args, $recipe.ttl($args.ttl).label($label));
-        if let Some(most) = args.longest_lease() {
+    ($recipe:expr, $request:expr) => {{
+        let job = $request.job;
+        let mut recipe = $recipe.ttl(job.ttl).label(&$request.label);
+        if let Some(most) = job.longest_lease() {
             recipe = recipe.max_hold(most);
         }
-        if args.fair {
+        if job.fair {
             recipe = recipe.fair();
         }
-        if let Some(meta) = &args.meta {
+        if let Some(meta) = &job.meta {
             recipe = recipe.meta(meta.as_str());
         }
-        let least = args.hold_at_least.unwrap_or_default();
-        recipe.hold_at_least(least).lock_delay(args.lock_delay.unwrap_or_default())
+        let least = job.hold_at_least.unwrap_or_default();
+        recipe.hold_at_least(least).lock_delay(job.lock_delay.unwrap_or_default())
     }};
 }
 
 impl Recipe {
-    pub(crate) fn new(locks: &Locks, args: &Run, label: &str) -> Self {
-        let name = &args.names[0];
-        let rwlock = || with_options!(locks.rwlock(name), args, label);
-        match args.permits {
-            Some(Permits { take, of }) => {
-                Self::Permits(with_options!(locks.semaphore(name, of), args, label), take)
+    pub(crate) fn new(locks: &Locks, request: &Request<'_>) -> Self {
+        let (names, name) = (request.names, &request.names[0]);
+        let rwlock = || with_options!(locks.rwlock(name), request);
+        match request.wanted {
+            Wanted::Permits(Permits { take, of }) => {
+                Self::Permits(with_options!(locks.semaphore(name, of), request), take)
             }
-            None if args.shared => Self::Read(rwlock()),
-            None if args.exclusive => Self::Write(rwlock()),
-            None if args.names.len() > 1 => {
-                Self::All(with_options!(locks.all(&args.names), args, label))
+            Wanted::Shared => Self::Read(rwlock()),
+            Wanted::Exclusive => Self::Write(rwlock()),
+            Wanted::Mutex if names.len() > 1 => Self::All(with_options!(locks.all(names), request)),
+            Wanted::Mutex => Self::Mutex(with_options!(locks.mutex(name), request)),
+            Wanted::Lead(value) => {
+                Self::Election(with_options!(locks.election(name), request), value.into())
             }
-            None => Self::Mutex(with_options!(locks.mutex(name), args, label)),
         }
     }
 
@@ -59,6 +63,7 @@ impl Recipe {
             Self::Write(rwlock) => rwlock.try_write().await,
             Self::Permits(semaphore, take) => semaphore.try_acquire(*take).await,
             Self::All(all) => return Ok(all.try_lock().await?.map(Tenure::All)),
+            Self::Election(election, value) => return try_lead(election, value).await,
         };
         Ok(got?.map(Tenure::One))
     }
@@ -71,6 +76,9 @@ impl Recipe {
             Self::Write(rwlock) => rwlock.write(),
             Self::Permits(semaphore, take) => semaphore.acquire(*take),
             Self::All(all) => return lock_all(all, limit).await,
+            Self::Election(election, value) => {
+                return win(election.campaign(value), limit).await.map(Tenure::Reign);
+            }
         };
         let lock = if let Some(limit) = limit { lock.within(limit) } else { lock };
         lock.await.map(Tenure::One)
@@ -81,4 +89,18 @@ async fn lock_all(all: &All, limit: Option<Duration>) -> Result<Tenure> {
     let lock = all.lock();
     let lock = if let Some(limit) = limit { lock.within(limit) } else { lock };
     lock.await.map(Tenure::All)
+}
+
+async fn win(campaign: Campaign, limit: Option<Duration>) -> Result<Reign> {
+    let campaign = if let Some(limit) = limit { campaign.within(limit) } else { campaign };
+    campaign.await
+}
+
+/// With no time at all a campaign asks once.
+async fn try_lead(election: &Election, value: &str) -> Result<Option<Tenure>> {
+    match win(election.campaign(value), Some(Duration::ZERO)).await {
+        Ok(reign) => Ok(Some(Tenure::Reign(reign))),
+        Err(error) if error.is_timed_out() => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -1,16 +1,18 @@
-//! What is held: one lease, or several that are good only together.
+//! What is held: one lease, several that are good only together, or the lead.
 
 use leasehold::engine::{BoxFuture, Loss};
-use leasehold::{Guard, Guards, Moment, Released, Result, Standing};
+use leasehold::{Guard, Guards, Moment, Reign, Released, Result, Standing};
 
 use super::lease::Lease;
 
-/// The leases of a `run`.
+/// The leases of a command.
 pub(crate) enum Tenure {
     /// On one name.
     One(Guard),
     /// On several names.
     All(Guards),
+    /// The lead.
+    Reign(Reign),
 }
 
 impl Tenure {
@@ -19,6 +21,7 @@ impl Tenure {
         match self {
             Self::One(guard) => std::slice::from_ref(guard),
             Self::All(guards) => guards.iter().as_slice(),
+            Self::Reign(reign) => std::slice::from_ref(reign.guard()),
         }
     }
 
@@ -32,6 +35,7 @@ impl Tenure {
         match self {
             Self::One(guard) => guard.release().await,
             Self::All(guards) => guards.release().await,
+            Self::Reign(reign) => reign.resign().await,
         }
     }
 
@@ -68,6 +72,7 @@ impl Lease for Tenure {
         match self {
             Self::One(guard) => Box::pin(guard.lost()),
             Self::All(guards) => Box::pin(guards.lost()),
+            Self::Reign(reign) => Box::pin(reign.lost()),
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::child::{Child, Life};
 use super::lease::Lease;
 use super::terminal::Terminal;
-use crate::args::{OnLost, Run, least_margin};
+use crate::args::{Job, OnLost, least_margin};
 use crate::output::tell;
 use crate::signals::Signals;
 use crate::text::span;
@@ -74,11 +74,11 @@ enum Trouble {
 }
 
 impl Plan {
-    /// What a `run` asks for.
-    pub(crate) fn of_run(args: &Run, lease: &dyn Lease) -> Self {
-        let plan = Self::new(args.on_lost, args.grace, args.ttl.min(lease.remaining()));
+    /// What is asked for with a command.
+    pub(crate) fn of_job(job: &Job, lease: &dyn Lease) -> Self {
+        let plan = Self::new(job.on_lost, job.grace, job.ttl.min(lease.remaining()));
         let now = Clock::System.now();
-        Self { until: args.max_hold.map_or(Moment::NEVER, |most| now.after(most)), ..plan }
+        Self { until: job.max_hold.map_or(Moment::NEVER, |most| now.after(most)), ..plan }
     }
 
     pub(crate) fn new(on_lost: OnLost, grace: Duration, ttl: Duration) -> Self {
