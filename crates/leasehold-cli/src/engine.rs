@@ -145,6 +145,16 @@ mod tests {
         assert!(!told("the server is too old").contains("--features"));
     }
 
+    #[tokio::test]
+    async fn a_change_that_may_have_been_made_is_no_plain_failure() {
+        let error = Error::new(ErrorKind::Unavailable, "no answer");
+        let told = async |error: Error| change(async { Err::<(), _>(error) }).await.unwrap_err();
+        let unsure = told(error.clone().unknown()).await;
+        assert_eq!(unsure.code, UNSURE);
+        assert!(unsure.message().contains("look before you repeat it"));
+        assert_eq!(told(error).await.code, UNAVAILABLE);
+    }
+
     #[test]
     fn odd_paths_survive_in_a_url() {
         assert_eq!(percent_encoded("/home/a b?/ü%.db"), "/home/a%20b%3F/%C3%BC%25.db");

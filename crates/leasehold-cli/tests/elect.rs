@@ -18,7 +18,7 @@ fn elect(world: &World, options: &[&str], script: &str) -> Running {
 fn leader(world: &World) -> Running {
     let script = "echo $LEASEHOLD_FENCE >first; exec sleep 1000";
     let leader = elect(world, &["--ttl", "1h", "--value", "one"], script);
-    world.pid_in("first");
+    eventually("it leads", || world.read("first").ends_with('\n'));
     leader
 }
 
