@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold::claim::{Claim, Ending, Owner, Stance, Ticket, Verdict, Wake};
 use leasehold::engine::{Eviction, Target};
-use leasehold::{Engine, Locks, Mode, Moment, Released};
+use leasehold::{Engine, Locks, Mode, Moment, Observer, Released, Sighting};
 use leasehold_testkit::contest::{BOUND, Checked, until};
 use leasehold_testkit::server::Server;
 
@@ -145,5 +145,69 @@ async fn etcdctl_elect_observes_what_we_propose_and_waits_for_us() -> Checked {
     assert_eq!(engine.release(claim.ticket, Ending::new()).await?, Released::Released);
     assert!(candidate.granted()?.starts_with(NAME));
     assert_eq!(candidate.granted()?, "theirs");
+    Ok(())
+}
+
+/// Looks on until it sees this leader; its fence.
+async fn sees(observer: &mut Observer, value: &str) -> Checked<u64> {
+    loop {
+        let sighting = tokio::time::timeout(BOUND, observer.next()).await??;
+        match sighting.ok_or("the locks are open")? {
+            Sighting::Leader(leader) if &*leader.value == value => return Ok(leader.fence),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_election_and_a_latch_of_curator_lead_in_turn_and_see_each_other() -> Checked {
+    let mut stage = Stage::new().await?;
+    let election = stage.ours.election(PATH).ttl(LONG);
+    let mut observer = election.observe().await?;
+    let mut reign = election.campaign("ours").within(BOUND).await?;
+    let mut newest = 0;
+    for _ in 0..3 {
+        assert_eq!(stage.java.leader(PATH)?, "ours");
+        assert_eq!(sees(&mut observer, "ours").await?, reign.fence());
+        stage.java.ask("latch", PATH, BOUND, NOW)?;
+        until("it stands in line", || async { Ok(stage.line(PATH)? == 2) }).await?;
+        reign.check()?;
+        let fence = reign.fence();
+        assert!(fence > newest, "{fence} after {newest}");
+        assert_eq!(reign.resign().await?, Released::Released);
+        let theirs = token(stage.java.granted()?)?;
+        assert!(theirs > fence, "{theirs} after {fence}");
+        assert_eq!(sees(&mut observer, "java").await?, theirs);
+        let next = tokio::spawn(election.campaign("ours").within(BOUND).into_future());
+        until("we stand in line", || async { Ok(stage.line(PATH)? == 2) }).await?;
+        assert!(!next.is_finished(), "two lead");
+        assert!(stage.java.unlock("latch", PATH)?.is_some(), "it led");
+        (reign, newest) = (next.await??, theirs);
+    }
+    let refused = reign.proclaim("something else").await.expect_err("it is written once");
+    assert_eq!(refused.kind(), leasehold::ErrorKind::Unsupported);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn our_election_and_etcdctl_lead_in_turn_and_see_each_other() -> Checked {
+    let server = Server::etcd()?;
+    let ours = leasehold::open(format!("{}?names=raw", server.url())).await?;
+    let election = ours.election(NAME).ttl(LONG);
+    let mut observer = election.observe().await?;
+    let reign = election.campaign("ours").within(BOUND).await?;
+    assert_eq!(sees(&mut observer, "ours").await?, reign.fence());
+    let candidate = Ctl::spawn(&server, &["elect", NAME, "theirs"])?;
+    until("it waits", || async { Ok(ours.status(NAME).await?.waiters.len() == 1) }).await?;
+    let fence = reign.fence();
+    assert_eq!(reign.resign().await?, Released::Released);
+    assert!(candidate.granted()?.starts_with(NAME));
+    assert_eq!(candidate.granted()?, "theirs");
+    assert!(sees(&mut observer, "theirs").await? > fence);
+    let next = tokio::spawn(election.campaign("ours").within(BOUND).into_future());
+    until("we wait", || async { Ok(ours.status(NAME).await?.waiters.len() == 1) }).await?;
+    drop(candidate);
+    let next = tokio::time::timeout(4 * BOUND, next).await???;
+    assert_eq!(sees(&mut observer, "ours").await?, next.fence());
     Ok(())
 }
