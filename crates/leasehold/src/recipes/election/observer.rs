@@ -86,7 +86,10 @@ impl Lookout {
                 () = tell.closed() => return,
                 state = connection.next() => match state {
                     None => return,
-                    Some(state) => self.note(state).await,
+                    Some(state) => {
+                        self.note(state);
+                        continue;
+                    }
                 },
                 changed = self.record.changed() => changed,
             };
@@ -98,14 +101,10 @@ impl Lookout {
     }
 
     /// While the connection is gone nobody knows who leads.
-    async fn note(&mut self, state: ConnectionState) -> Result<()> {
-        match state {
-            ConnectionState::Suspended | ConnectionState::Lost => {
-                self.record.doubt();
-                let _ = self.sightings.doubt().map(|sighting| self.say(Ok(sighting)));
-                Ok(())
-            }
-            ConnectionState::Connected | ConnectionState::Reconnected => Ok(()),
+    fn note(&mut self, state: ConnectionState) {
+        if matches!(state, ConnectionState::Suspended | ConnectionState::Lost) {
+            self.record.doubt();
+            let _ = self.sightings.doubt().map(|sighting| self.say(Ok(sighting)));
         }
     }
 

@@ -125,7 +125,7 @@ impl Group {
     /// A dropped call watches nothing.
     pub async fn watch(&self) -> Result<GroupWatch> {
         let cache = self.locks.cache(&self.path).depth(1).start().await?;
-        Ok(GroupWatch::new(self.path.clone(), cache))
+        Ok(GroupWatch::new(Arc::clone(&self.path), cache))
     }
 
     fn member(&self, name: &Name, value: PresentValue) -> Option<Member> {
