@@ -17,6 +17,8 @@ runs while it leads; whoever observes is told the value. When the command ends,
 leasehold resigns, and the next one leads at once. To campaign again after each
 reign, let a service manager start it again, or a loop.
 
+An engine without records can tell observers nothing: it takes --value \"\".
+
 Environment of the command: as with `leasehold run`; LEASEHOLD_FENCE is larger
 than that of every leader before.
 
