@@ -65,7 +65,7 @@ pub use recipes::counter::{Counter, Updated};
 pub use recipes::double_barrier::{DoubleBarrier, Enter, Inside, Leave};
 #[cfg(feature = "records")]
 pub use recipes::election::{
-    Campaign, Candidacy, Election, Leader, Leadership, Observer, Reign, Requeue, Sighting,
+    Campaign, Candidacy, Election, Leader, Leadership, Observed, Observer, Reign, Requeue,
 };
 #[cfg(feature = "records")]
 pub use recipes::group::{Group, GroupEvent, GroupWatch, Member, Membership, MembershipState};

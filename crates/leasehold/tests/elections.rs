@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use leasehold::{ErrorKind, Leadership, Locks, Sighting, TestClock, blocking};
+use leasehold::{ErrorKind, Leadership, Locks, Observed, TestClock, blocking};
 
 type Outcome = Result<(), leasehold::Error>;
 
@@ -63,7 +63,7 @@ async fn a_value_that_is_too_large_gives_the_lead_back() -> Outcome {
 async fn an_observer_ends_with_its_locks() -> Outcome {
     let locks = Locks::memory();
     let mut observer = locks.election("n").observe().await?;
-    assert_eq!(observer.next().await?, Some(Sighting::Nobody));
+    assert_eq!(observer.next().await?, Some(Observed::Nobody));
     locks.shutdown(TTL).await?;
     while observer.next().await?.is_some() {}
     Ok(())
@@ -74,10 +74,10 @@ fn threads_campaign_observe_and_lead() -> Outcome {
     let locks = blocking::Locks::memory();
     let election = locks.election("n");
     let mut observer = election.blocking_observe()?;
-    assert_eq!(observer.blocking_next()?, Some(Sighting::Nobody));
+    assert_eq!(observer.blocking_next()?, Some(Observed::Nobody));
     let mut reign = election.campaign("a").blocking()?;
     reign.blocking_proclaim("b")?;
-    let seen = |sighting: &Option<Sighting>| matches!(sighting, Some(Sighting::Leader(leader)) if &*leader.value == "b");
+    let seen = |observed: &Option<Observed>| matches!(observed, Some(Observed::Leader(leader)) if &*leader.value == "b");
     while !seen(&observer.blocking_next()?) {}
     let mut candidacy = election.stand("c")?;
     assert_eq!(candidacy.blocking_changed()?, Some(Leadership::Following));

@@ -1,6 +1,6 @@
 //! `observe`: who leads.
 
-use leasehold::{Leader, Name, Observer, Sighting};
+use leasehold::{Leader, Name, Observed, Observer};
 use serde::Serialize;
 
 use super::follow;
@@ -16,8 +16,8 @@ pub(crate) async fn observe(global: &Global, args: &Observe) -> Result<u8, Failu
     }
     follow::follow(async {
         let (name, mut observer) = begin(global, args).await?;
-        while let Some(sighting) = observer.next().await? {
-            print(&name, &sighting, global.json)?;
+        while let Some(observed) = observer.next().await? {
+            print(&name, &observed, global.json)?;
         }
         Ok(())
     })
@@ -34,16 +34,16 @@ async fn begin(global: &Global, args: &Observe) -> Result<(Name, Observer), Fail
 
 async fn once(global: &Global, args: &Observe) -> Result<u8, Failure> {
     let (name, mut observer) = begin(global, args).await?;
-    let sighting = engine::answer(first_sure(&mut observer)).await?;
-    print(&name, &sighting, global.json)?;
-    Ok(if matches!(sighting, Sighting::Leader(_)) { 0 } else { NOTHING })
+    let observed = engine::answer(first_sure(&mut observer)).await?;
+    print(&name, &observed, global.json)?;
+    Ok(if matches!(observed, Observed::Leader(_)) { 0 } else { NOTHING })
 }
 
 /// What is seen first while the connection stands.
-async fn first_sure(observer: &mut Observer) -> Result<Sighting, Failure> {
-    while let Some(sighting) = observer.next().await? {
-        if sighting != Sighting::Unsure {
-            return Ok(sighting);
+async fn first_sure(observer: &mut Observer) -> Result<Observed, Failure> {
+    while let Some(observed) = observer.next().await? {
+        if observed != Observed::Unsure {
+            return Ok(observed);
         }
     }
     Err(Failure::internal("the observer has ended before it saw anything"))
@@ -61,10 +61,10 @@ struct SightingJson<'a> {
     label: Option<&'a str>,
 }
 
-fn print(name: &Name, sighting: &Sighting, json: bool) -> Result<(), Failure> {
-    let (event, leader) = match sighting {
-        Sighting::Leader(leader) => ("leader", Some(leader)),
-        Sighting::Nobody => ("nobody", None),
+fn print(name: &Name, observed: &Observed, json: bool) -> Result<(), Failure> {
+    let (event, leader) = match observed {
+        Observed::Leader(leader) => ("leader", Some(leader)),
+        Observed::Nobody => ("nobody", None),
         _ => ("unsure", None),
     };
     if !json {

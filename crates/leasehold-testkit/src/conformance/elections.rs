@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as Cell, PoisonError};
 
 use leasehold::engine::{Eviction, Target};
-use leasehold::{Error, ErrorKind, Leadership, Locks, Observer, Reign, Released, Sighting};
+use leasehold::{Error, ErrorKind, Leadership, Locks, Observed, Observer, Reign, Released};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -96,26 +96,26 @@ async fn one_leads_at_a_time_and_fences_grow(store: Store) -> Outcome {
 }
 
 /// Looks on until it is as wanted; nothing that was seen may go back.
-async fn sees(observer: &mut Observer, wanted: impl Fn(&Sighting) -> bool) -> Outcome<Sighting> {
+async fn sees(observer: &mut Observer, wanted: impl Fn(&Observed) -> bool) -> Outcome<Observed> {
     let mut newest = 0;
     loop {
-        let sighting =
+        let observed =
             timeout(PATIENCE, observer.next()).await.map_err(|_| "not seen in time")??;
-        let sighting = sighting.ok_or("the locks are open")?;
-        if let Sighting::Leader(leader) = &sighting {
+        let observed = observed.ok_or("the locks are open")?;
+        if let Observed::Leader(leader) = &observed {
             ensure!(leader.fence >= newest, "fence {} after {newest}", leader.fence);
             newest = leader.fence;
         }
-        if wanted(&sighting) {
-            return Ok(sighting);
+        if wanted(&observed) {
+            return Ok(observed);
         }
     }
 }
 
 async fn sees_leader(observer: &mut Observer, value: &str) -> Outcome<u64> {
-    let is = |it: &Sighting| matches!(it, Sighting::Leader(leader) if &*leader.value == value);
+    let is = |it: &Observed| matches!(it, Observed::Leader(leader) if &*leader.value == value);
     match sees(observer, is).await? {
-        Sighting::Leader(leader) => Ok(leader.fence),
+        Observed::Leader(leader) => Ok(leader.fence),
         other => Err(format!("{other:?} is no leader").into()),
     }
 }
@@ -123,13 +123,13 @@ async fn sees_leader(observer: &mut Observer, value: &str) -> Outcome<u64> {
 async fn an_observer_sees_the_leader_then_nobody_then_the_next(store: Store) -> Outcome {
     let (ours, theirs) = (client!(store), store.open().await?);
     let mut observer = theirs.election("n").observe().await?;
-    sees(&mut observer, |it| *it == Sighting::Nobody).await?;
+    sees(&mut observer, |it| *it == Observed::Nobody).await?;
     for value in ["first", "second"] {
         let reign = ours.election("n").ttl(HOUR).label("a host").campaign(value).await?;
         let fence = sees_leader(&mut observer, value).await?;
         ensure!(fence == reign.fence(), "{fence} is not that of the reign");
         ensure!(reign.resign().await? == Released::Released, "it was lost");
-        sees(&mut observer, |it| *it == Sighting::Nobody).await?;
+        sees(&mut observer, |it| *it == Observed::Nobody).await?;
     }
     Ok(())
 }
@@ -139,7 +139,7 @@ async fn an_observer_who_comes_late_sees_the_leader(store: Store) -> Outcome {
     let reign = ours.election("n").ttl(HOUR).label("a host").campaign("me").await?;
     let mut observer = theirs.election("n").observe().await?;
     let seen = sees(&mut observer, |_| true).await?;
-    let Sighting::Leader(leader) = seen else { return Err(format!("{seen:?}").into()) };
+    let Observed::Leader(leader) = seen else { return Err(format!("{seen:?}").into()) };
     ensure!((&*leader.value, &*leader.label) == ("me", "a host"), "{leader:?}");
     ensure!(leader.fence == reign.fence(), "{leader:?}");
     Ok(reign.check()?)
@@ -155,7 +155,7 @@ async fn a_proclamation_is_seen_and_the_last_one_stays(store: Store) -> Outcome 
     sees_leader(&mut observer, "20").await?;
     let mut late = theirs.election("n").observe().await?;
     let seen = sees(&mut late, |_| true).await?;
-    ensure!(matches!(&seen, Sighting::Leader(it) if &*it.value == "20"), "{seen:?}");
+    ensure!(matches!(&seen, Observed::Leader(it) if &*it.value == "20"), "{seen:?}");
     Ok(reign.check()?)
 }
 
@@ -206,14 +206,14 @@ async fn an_observer_that_missed_something_reads_it_again(store: Store) -> Outco
     let luck = BadLuck::default();
     let (ours, _below) = store.open_twisted(luck.clone()).await?;
     let mut observer = ours.election("n").observe().await?;
-    sees(&mut observer, |it| *it == Sighting::Nobody).await?;
+    sees(&mut observer, |it| *it == Observed::Nobody).await?;
     luck.miss(u32::MAX);
     let mut reign = theirs.election("n").ttl(HOUR).campaign("first").await?;
     sees_leader(&mut observer, "first").await?;
     reign.proclaim("second").await?;
     sees_leader(&mut observer, "second").await?;
     reign.resign().await?;
-    sees(&mut observer, |it| *it == Sighting::Nobody).await?;
+    sees(&mut observer, |it| *it == Observed::Nobody).await?;
     ensure!(luck.misses() > 2, "only {} gaps", luck.misses());
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold::claim::{Claim, Ending, Owner, Stance, Ticket, Verdict, Wake};
 use leasehold::engine::{Eviction, Target};
-use leasehold::{Engine, Locks, Mode, Moment, Observer, Released, Sighting};
+use leasehold::{Engine, Locks, Mode, Moment, Observed, Observer, Released};
 use leasehold_testkit::contest::{BOUND, Checked, until};
 use leasehold_testkit::server::Server;
 
@@ -151,9 +151,9 @@ async fn etcdctl_elect_observes_what_we_propose_and_waits_for_us() -> Checked {
 /// Looks on until it sees this leader; its fence.
 async fn sees(observer: &mut Observer, value: &str) -> Checked<u64> {
     loop {
-        let sighting = tokio::time::timeout(BOUND, observer.next()).await??;
-        match sighting.ok_or("the locks are open")? {
-            Sighting::Leader(leader) if &*leader.value == value => return Ok(leader.fence),
+        let observed = tokio::time::timeout(BOUND, observer.next()).await??;
+        match observed.ok_or("the locks are open")? {
+            Observed::Leader(leader) if &*leader.value == value => return Ok(leader.fence),
             _ => {}
         }
     }

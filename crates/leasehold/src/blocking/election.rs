@@ -6,7 +6,7 @@ use super::call::block_on;
 use crate::claim::Released;
 use crate::error::Result;
 use crate::recipes::election::{
-    Campaign, Candidacy, Election, Leadership, Observer, Reign, Requeue, Sighting,
+    Campaign, Candidacy, Election, Leadership, Observed, Observer, Reign, Requeue,
 };
 
 impl super::Locks {
@@ -136,7 +136,7 @@ impl Observer {
     /// # Errors
     ///
     /// Those of [`Observer::next`]; `Invalid` inside an async runtime.
-    pub fn blocking_next(&mut self) -> Result<Option<Sighting>> {
+    pub fn blocking_next(&mut self) -> Result<Option<Observed>> {
         block_on(self.next())
     }
 }

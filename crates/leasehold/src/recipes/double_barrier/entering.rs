@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::DoubleBarrier;
 use super::inside::Inside;
-use super::round::{Round, Rounds};
+use super::round::{BarrierRound, BarrierRounds};
 use super::round_record::RoundRecord;
 use crate::clock::Moment;
 use crate::detached::{Detached, Handoff};
@@ -83,7 +83,7 @@ async fn enter(
     let name = barrier.locks.name(&format!("{}/{}", barrier.members_path(), value.mark))?;
     let record = PresentRecord::enter(&barrier.locks, name, barrier.ttl, value).await?;
     let clock = barrier.locks.clock().clone();
-    let mut newcomer = Newcomer { barrier, record, here, rounds, last };
+    let mut newcomer = Entrant { barrier, record, here, rounds, last };
     let begun = tokio::select! {
         biased;
         begun = newcomer.wait() => Some(begun),
@@ -98,7 +98,7 @@ async fn enter(
 }
 
 /// One who waits.
-struct Newcomer {
+struct Entrant {
     barrier: DoubleBarrier,
     record: PresentRecord,
     here: Cache<KeyOnly>,
@@ -106,17 +106,17 @@ struct Newcomer {
     last: LiveRecord,
 }
 
-impl Newcomer {
+impl Entrant {
     fn mark(&self) -> &Arc<str> {
         &self.record.value().mark
     }
 
-    fn begin(self, round: Round) -> Inside {
+    fn begin(self, round: BarrierRound) -> Inside {
         Inside::new(self.barrier, round, self.record, self.here)
     }
 
     /// Waits for the round that we begin in. May be dropped at any point.
-    async fn wait(&mut self) -> Result<Round> {
+    async fn wait(&mut self) -> Result<BarrierRound> {
         let mut news = self.here.events();
         loop {
             let rounds = self.told()?;
@@ -138,8 +138,10 @@ impl Newcomer {
     }
 
     /// The rounds, as far as we were told.
-    fn told(&self) -> Result<Rounds> {
-        self.last.record().map_or_else(|| Ok(Rounds::default()), |it| self.rounds.read(&it.value))
+    fn told(&self) -> Result<BarrierRounds> {
+        self.last
+            .record()
+            .map_or_else(|| Ok(BarrierRounds::default()), |it| self.rounds.read(&it.value))
     }
 
     /// Whoever was taken for dead waits as a newcomer.
@@ -155,7 +157,7 @@ impl Newcomer {
 
     /// How many decide before us, if enough are here: the one who came last of those
     /// who are to begin is the first to do so.
-    fn turn(&self, rounds: &Rounds) -> Option<u32> {
+    fn turn(&self, rounds: &BarrierRounds) -> Option<u32> {
         let waiting = rounds.waiting(&self.marks());
         let size = self.barrier.size;
         let begin = waiting.get(..size)?;
@@ -227,7 +229,7 @@ impl Newcomer {
         }
     }
 
-    async fn leave_and_withdraw(&mut self) -> Result<Option<Round>> {
+    async fn leave_and_withdraw(&mut self) -> Result<Option<BarrierRound>> {
         loop {
             let withdrawn = match self.record.leave().await {
                 Ok(_) => self.withdraw().await,
@@ -242,7 +244,7 @@ impl Newcomer {
 
     /// Makes every decision fail that was begun while we were here; or the round that
     /// we are in.
-    async fn withdraw(&mut self) -> Result<Option<Round>> {
+    async fn withdraw(&mut self) -> Result<Option<BarrierRound>> {
         loop {
             let (expect, rounds) = self.rounds.load().await?;
             if let Some(round) = rounds.of(self.mark()) {

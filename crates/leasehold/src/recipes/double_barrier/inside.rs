@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::DoubleBarrier;
-use super::round::Round;
+use super::round::BarrierRound;
 use crate::clock::Moment;
 use crate::engine::BoxFuture;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,7 +18,7 @@ use crate::recipes::present_record::PresentRecord;
 #[derive(Debug)]
 pub struct Inside {
     barrier: DoubleBarrier,
-    round: Round,
+    round: BarrierRound,
     /// `None` once we have left.
     record: Option<PresentRecord>,
     /// Who is here.
@@ -28,7 +28,7 @@ pub struct Inside {
 impl Inside {
     pub(super) const fn new(
         barrier: DoubleBarrier,
-        round: Round,
+        round: BarrierRound,
         record: PresentRecord,
         here: Cache<KeyOnly>,
     ) -> Self {
@@ -125,7 +125,7 @@ impl IntoFuture for Leave {
 
 /// Waits until nobody of the round is here. What is stale is not believed: who is not
 /// known to be here may have come back into view.
-async fn all_gone(path: String, round: Round, here: Cache<KeyOnly>) -> Result<()> {
+async fn all_gone(path: String, round: BarrierRound, here: Cache<KeyOnly>) -> Result<()> {
     let mut news = here.events();
     loop {
         let known = here.freshness().is_live();

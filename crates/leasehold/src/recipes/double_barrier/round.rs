@@ -9,7 +9,7 @@ use crate::mutant::{Mutant, lives};
 
 /// Some who began together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Round {
+pub(super) struct BarrierRound {
     /// The number of the round; zero before the first.
     pub(super) number: u64,
     /// Who began in it, by the marks of their records; of an earlier round, those who
@@ -19,20 +19,20 @@ pub(super) struct Round {
 
 /// The rounds that were decided, as they are stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Rounds {
-    pub(super) last: Round,
+pub(super) struct BarrierRounds {
+    pub(super) last: BarrierRound,
     /// Those before it that not all have left: a member that looks late finds itself
     /// there.
-    pub(super) earlier: Vec<Round>,
+    pub(super) earlier: Vec<BarrierRound>,
 }
 
-impl Rounds {
-    fn all(&self) -> impl Iterator<Item = &Round> {
+impl BarrierRounds {
+    fn all(&self) -> impl Iterator<Item = &BarrierRound> {
         self.earlier.iter().chain([&self.last])
     }
 
     /// The round that this member began in.
-    pub(super) fn of(&self, mark: &str) -> Option<&Round> {
+    pub(super) fn of(&self, mark: &str) -> Option<&BarrierRound> {
         self.all().find(|round| round.members.iter().any(|member| **member == *mark))
     }
 
@@ -53,14 +53,15 @@ impl Rounds {
         members.truncate(size);
         let present: BTreeSet<&Arc<str>> = here.iter().collect();
         let earlier = self.all().map(|round| round.of_these(&present));
-        let kept =
-            |round: &Round| !round.members.is_empty() && !lives(Mutant::EarlierRoundsForgotten);
+        let kept = |round: &BarrierRound| {
+            !round.members.is_empty() && !lives(Mutant::EarlierRoundsForgotten)
+        };
         let earlier = earlier.filter(kept).collect();
-        Some(Self { last: Round { number: self.last.number + 1, members }, earlier })
+        Some(Self { last: BarrierRound { number: self.last.number + 1, members }, earlier })
     }
 }
 
-impl Round {
+impl BarrierRound {
     fn of_these(&self, present: &BTreeSet<&Arc<str>>) -> Self {
         let members = self.members.iter().filter(|mark| present.contains(mark)).cloned();
         Self { number: self.number, members: members.collect() }
@@ -91,7 +92,7 @@ mod tests {
             steps in prop::collection::vec((0_u8..3, 0_usize..40), 1..120),
             size in 1_usize..5,
         ) {
-            let (mut rounds, mut here) = (Rounds::default(), Vec::<Arc<str>>::new());
+            let (mut rounds, mut here) = (BarrierRounds::default(), Vec::<Arc<str>>::new());
             let mut begun: BTreeMap<Arc<str>, u64> = BTreeMap::new();
             for (at, (verb, which)) in steps.into_iter().enumerate() {
                 match verb {
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn who_came_first_begins_first() {
         let here: Vec<Arc<str>> = ["c", "a", "b"].map(Arc::from).to_vec();
-        let next = Rounds::default().next(&here, 2).unwrap();
+        let next = BarrierRounds::default().next(&here, 2).unwrap();
         assert_eq!(next.last.members, here[..2]);
         assert!(next.next(&here, 2).is_none());
         assert_eq!(next.next(&here, 1).unwrap().earlier, [next.last]);

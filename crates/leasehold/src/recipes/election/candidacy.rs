@@ -41,7 +41,7 @@ pub enum Leadership {
 #[must_use = "the candidacy is withdrawn when it is dropped"]
 #[derive(Debug)]
 pub struct Candidacy {
-    shared: Arc<Shared>,
+    shared: Arc<CandidateState>,
     news: watch::Receiver<u64>,
     /// What was told last.
     told: Option<Leadership>,
@@ -54,7 +54,7 @@ pub struct Candidacy {
 
 /// What the candidate and its task know.
 #[derive(Debug, Default)]
-struct Shared(Mutex<Known>);
+struct CandidateState(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -63,7 +63,7 @@ struct Known {
     failure: Option<Error>,
 }
 
-impl Shared {
+impl CandidateState {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,7 +83,7 @@ impl Shared {
 
 impl Candidacy {
     pub(super) fn start(election: Election, value: String) -> Self {
-        let (shared, (news, heard)) = (Arc::new(Shared::default()), watch::channel(0));
+        let (shared, (news, heard)) = (Arc::new(CandidateState::default()), watch::channel(0));
         let (withdraw, withdrawn) = oneshot::channel();
         let (tell, done) = oneshot::channel();
         let (ending, over) = channel();
@@ -183,7 +183,7 @@ fn ended() -> Error {
 struct Candidate {
     election: Election,
     value: String,
-    shared: Arc<Shared>,
+    shared: Arc<CandidateState>,
     news: watch::Sender<u64>,
 }
 

@@ -43,7 +43,7 @@ impl Leader {
 /// What an observer sees.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Sighting {
+pub enum Observed {
     /// Somebody leads.
     Leader(Leader),
     /// Nobody leads, or nobody has said so yet.
@@ -54,35 +54,35 @@ pub enum Sighting {
 
 /// What an observer has said, and may say next: never a leader from before.
 #[derive(Debug, Default)]
-pub(super) struct Sightings {
+pub(super) struct Observations {
     /// The largest fence that was seen.
     newest: u64,
-    last: Option<Sighting>,
+    last: Option<Observed>,
 }
 
-impl Sightings {
+impl Observations {
     /// What is news of what was found; a leader with a smaller fence is none: its
     /// successor has been seen.
-    pub(super) fn see(&mut self, found: Option<Leader>) -> Option<Sighting> {
+    pub(super) fn see(&mut self, found: Option<Leader>) -> Option<Observed> {
         let found = match found {
             Some(leader) if leader.fence < self.newest && !lives(Mutant::OlderLeaderIsNews) => {
                 return None;
             }
-            Some(leader) => Sighting::Leader(leader),
-            None => Sighting::Nobody,
+            Some(leader) => Observed::Leader(leader),
+            None => Observed::Nobody,
         };
-        if let Sighting::Leader(leader) = &found {
+        if let Observed::Leader(leader) = &found {
             self.newest = leader.fence;
         }
         self.tell(found)
     }
 
     /// The connection is gone.
-    pub(super) fn doubt(&mut self) -> Option<Sighting> {
-        self.tell(Sighting::Unsure)
+    pub(super) fn doubt(&mut self) -> Option<Observed> {
+        self.tell(Observed::Unsure)
     }
 
-    fn tell(&mut self, what: Sighting) -> Option<Sighting> {
+    fn tell(&mut self, what: Observed) -> Option<Observed> {
         if self.last.as_ref() == Some(&what) {
             return None;
         }
@@ -101,18 +101,18 @@ mod tests {
     proptest! {
         #[test]
         fn no_smaller_fence_and_nothing_twice(found in prop::collection::vec(0_u64..6, 0..40)) {
-            let (mut sightings, mut told) = (Sightings::default(), Vec::new());
+            let (mut observations, mut told) = (Observations::default(), Vec::new());
             for fence in found {
                 let news = match fence {
-                    0 => sightings.see(None),
-                    1 => sightings.doubt(),
-                    fence => sightings.see(Some(Leader::new(fence, "v", "l"))),
+                    0 => observations.see(None),
+                    1 => observations.doubt(),
+                    fence => observations.see(Some(Leader::new(fence, "v", "l"))),
                 };
                 told.extend(news);
             }
             prop_assert!(told.windows(2).all(|two| two[0] != two[1]));
             let fences: Vec<u64> = told.iter().filter_map(|it| match it {
-                Sighting::Leader(leader) => Some(leader.fence),
+                Observed::Leader(leader) => Some(leader.fence),
                 _ => None,
             }).collect();
             prop_assert!(fences.is_sorted());
@@ -126,11 +126,11 @@ mod tests {
 
     #[test]
     fn a_late_word_of_the_leader_before_is_no_news() {
-        let mut sightings = Sightings::default();
+        let mut observations = Observations::default();
         let leader = |fence| Some(Leader::new(fence, "v", "l"));
-        assert!(sightings.see(leader(7)).is_some());
-        assert_eq!(sightings.see(leader(6)), None);
-        assert_eq!(sightings.see(None), Some(Sighting::Nobody));
-        assert_eq!(sightings.see(leader(6)), None, "it has led already");
+        assert!(observations.see(leader(7)).is_some());
+        assert_eq!(observations.see(leader(6)), None);
+        assert_eq!(observations.see(None), Some(Observed::Nobody));
+        assert_eq!(observations.see(leader(6)), None, "it has led already");
     }
 }

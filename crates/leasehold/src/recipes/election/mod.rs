@@ -12,7 +12,7 @@ mod sentry;
 pub use campaign::Campaign;
 pub use candidacy::{Candidacy, Leadership};
 pub use lead::Requeue;
-pub use leader::{Leader, Sighting};
+pub use leader::{Leader, Observed};
 pub use observer::Observer;
 pub use reign::Reign;
 
@@ -40,14 +40,14 @@ use crate::recipes::request_builder::{RequestBuilder, options};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> leasehold::Result<()> {
-/// use leasehold::{Locks, Sighting};
+/// use leasehold::{Locks, Observed};
 ///
 /// let locks = Locks::memory();
 /// let election = locks.election("scheduler");
 ///
 /// let mut reign = election.campaign("10.0.0.7:8080").await?;
 /// let mut observer = election.observe().await?;
-/// let Some(Sighting::Leader(leader)) = observer.next().await? else { panic!("nobody leads") };
+/// let Some(Observed::Leader(leader)) = observer.next().await? else { panic!("nobody leads") };
 /// assert_eq!((&*leader.value, leader.fence), ("10.0.0.7:8080", reign.fence()));
 ///
 /// reign.proclaim("10.0.0.7:9090").await?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::leader::{Leader, Sighting, Sightings};
+use super::leader::{Leader, Observations, Observed};
 use super::sentry::Sentry;
 use crate::connection::{ConnectionEvents, ConnectionState};
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::recipes::live_record::LiveRecord;
 /// smaller fence is told first or not at all.
 #[derive(Debug)]
 pub struct Observer {
-    news: watch::Receiver<Option<Result<Sighting>>>,
+    news: watch::Receiver<Option<Result<Observed>>>,
     _locks: Locks,
 }
 
@@ -31,7 +31,7 @@ impl Observer {
         let connection = locks.events();
         let record = LiveRecord::follow(locks, &name).await?;
         let (tell, news) = watch::channel(None);
-        let mut lookout = Lookout { name, record, sightings: Sightings::default(), tell };
+        let mut lookout = Lookout { name, record, observations: Observations::default(), tell };
         lookout.look();
         locks.spawn(lookout.run(connection));
         Ok(Self { news, _locks: locks.clone() })
@@ -41,7 +41,7 @@ impl Observer {
     async fn of_entries(locks: &Locks, name: Name) -> Result<Self> {
         let (tell, news) = watch::channel(None);
         let core = Arc::clone(locks.core());
-        let mut sentry = Sentry { core, name, sightings: Sightings::default(), tell };
+        let mut sentry = Sentry { core, name, observations: Observations::default(), tell };
         sentry.look().await?;
         locks.spawn(sentry.run());
         Ok(Self { news, _locks: locks.clone() })
@@ -58,7 +58,7 @@ impl Observer {
     /// # Cancel safety
     ///
     /// A dropped call misses nothing: the next one returns it.
-    pub async fn next(&mut self) -> Result<Option<Sighting>> {
+    pub async fn next(&mut self) -> Result<Option<Observed>> {
         while self.news.changed().await.is_ok() {
             if let Some(news) = self.news.borrow_and_update().clone() {
                 return news.map(Some);
@@ -72,8 +72,8 @@ impl Observer {
 struct Lookout {
     name: Name,
     record: LiveRecord,
-    sightings: Sightings,
-    tell: watch::Sender<Option<Result<Sighting>>>,
+    observations: Observations,
+    tell: watch::Sender<Option<Result<Observed>>>,
 }
 
 impl Lookout {
@@ -104,7 +104,7 @@ impl Lookout {
     fn note(&mut self, state: ConnectionState) {
         if matches!(state, ConnectionState::Suspended | ConnectionState::Lost) {
             self.record.doubt();
-            let _ = self.sightings.doubt().map(|sighting| self.say(Ok(sighting)));
+            let _ = self.observations.doubt().map(|observed| self.say(Ok(observed)));
         }
     }
 
@@ -116,13 +116,13 @@ impl Lookout {
         let found = self.record.record().map(|record| Leader::read(&self.name, record));
         match found.transpose() {
             Ok(found) => {
-                let _ = self.sightings.see(found).map(|sighting| self.say(Ok(sighting)));
+                let _ = self.observations.see(found).map(|observed| self.say(Ok(observed)));
             }
             Err(error) => self.say(Err(error)),
         }
     }
 
-    fn say(&self, what: Result<Sighting>) {
+    fn say(&self, what: Result<Observed>) {
         let _ = self.tell.send(Some(what));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::leader::{Leader, Sighting, Sightings};
+use super::leader::{Leader, Observations, Observed};
 use crate::core::Core;
 use crate::engine::{Page, Selector};
 use crate::error::Result;
@@ -19,8 +19,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Sentry {
     pub(super) core: Arc<Core>,
     pub(super) name: Name,
-    pub(super) sightings: Sightings,
-    pub(super) tell: watch::Sender<Option<Result<Sighting>>>,
+    pub(super) observations: Observations,
+    pub(super) tell: watch::Sender<Option<Result<Observed>>>,
 }
 
 impl Sentry {
@@ -35,7 +35,7 @@ impl Sentry {
                 () = self.core.clock.sleep_until(at) => {}
             }
             if self.look().await.is_err() {
-                let doubt = self.sightings.doubt();
+                let doubt = self.observations.doubt();
                 self.say(doubt);
             }
         }
@@ -47,12 +47,12 @@ impl Sentry {
         let holder = found.names.first().and_then(|status| status.holders.first());
         let leader = holder
             .map(|held| Leader::new(held.fence.unwrap_or_default(), &held.label, &held.label));
-        let news = self.sightings.see(leader);
+        let news = self.observations.see(leader);
         self.say(news);
         Ok(())
     }
 
-    fn say(&self, news: Option<Sighting>) {
+    fn say(&self, news: Option<Observed>) {
         if let Some(news) = news {
             let _ = self.tell.send(Some(Ok(news)));
         }
