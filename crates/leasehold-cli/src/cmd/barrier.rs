@@ -1,6 +1,8 @@
 //! `barrier`: open, close, wait.
 
-use leasehold::Name;
+use std::time::Duration;
+
+use leasehold::{Barrier, Name};
 use serde::Serialize;
 
 use crate::args::{self, BarrierAction, Global};
@@ -13,23 +15,26 @@ pub(crate) async fn barrier(global: &Global, args: &args::Barrier) -> Result<(),
     let locks = engine::open(global).await?.label(who::process());
     let (name, barrier) = (locks.name(args.name())?, locks.barrier(args.name()));
     let (closed, changed) = match &args.action {
-        BarrierAction::Wait(args) => {
-            let wait = barrier.wait();
-            if let Some(limit) = args.wait {
-                wait.within(limit).await?
-            } else {
-                wait.await?
-            }
-            (false, None)
-        }
-        BarrierAction::Open { .. } => {
-            (false, Some(engine::answer(async { Ok(barrier.open().await?) }).await?))
-        }
-        BarrierAction::Close { .. } => {
-            (true, Some(engine::answer(async { Ok(barrier.close().await?) }).await?))
-        }
+        BarrierAction::Wait(args) => (false, wait(&barrier, args.wait).await?),
+        BarrierAction::Open { .. } => (false, Some(changed(barrier.open()).await?)),
+        BarrierAction::Close { .. } => (true, Some(changed(barrier.close()).await?)),
     };
     print(&name, closed, changed, global.json)
+}
+
+async fn wait(barrier: &Barrier, limit: Option<Duration>) -> Result<Option<bool>, Failure> {
+    let wait = barrier.wait();
+    if let Some(limit) = limit {
+        wait.within(limit).await?
+    } else {
+        wait.await?
+    }
+    Ok(None)
+}
+
+/// Both can be repeated: a barrier that is so already stays as it is.
+async fn changed(asked: impl Future<Output = leasehold::Result<bool>>) -> Result<bool, Failure> {
+    engine::answer(async { Ok(asked.await?) }).await
 }
 
 /// How a barrier is now. Field names are a promise.

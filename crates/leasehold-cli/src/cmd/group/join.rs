@@ -28,15 +28,18 @@ pub(super) async fn join(global: &Global, args: &Join) -> Result<u8, Failure> {
         signal = signals.end_asked() => return Err(Failure::silent(signals::exit_code(signal))),
         joined = joined(global, args, &label) => joined?,
     };
-    let environment = [
+    let plan = Plan::new(OnLost::Term, GRACE, args.ttl);
+    let code = hold(&args.command, environment(args, label), &stay, plan, &mut signals).await;
+    leave(&locks, stay).await;
+    code
+}
+
+fn environment(args: &Join, label: String) -> [(&'static str, String); 3] {
+    [
         ("LEASEHOLD_NAME", args.name.clone()),
         ("LEASEHOLD_MEMBER", args.id.clone()),
         ("LEASEHOLD_LABEL", label),
-    ];
-    let plan = Plan::new(OnLost::Term, GRACE, args.ttl);
-    let code = hold(&args.command, environment, &stay, plan, &mut signals).await;
-    leave(&locks, stay).await;
-    code
+    ]
 }
 
 async fn joined(global: &Global, args: &Join, label: &str) -> Result<(Locks, Stay), Failure> {
