@@ -288,7 +288,7 @@ impl Core {
 
     /// Takes a hold from someone who did not let go of it: its successor hears
     /// of it.
-    #[cfg(feature = "records")]
+    #[cfg(feature = "once")]
     pub(crate) fn cut_off(self: &Arc<Self>, hold: Arc<Hold>) {
         if self.let_go(&hold).is_some() {
             self.spawn_release(hold, Ending::cut_off());
