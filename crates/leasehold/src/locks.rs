@@ -2,6 +2,8 @@
 
 #[cfg(feature = "records")]
 mod presences;
+#[cfg(all(test, feature = "records"))]
+mod tests;
 
 use std::sync::Arc;
 #[cfg(feature = "records")]

@@ -25,7 +25,8 @@ const MOST: usize = 1000;
 /// Who waits is a record below its name, bound to the lease of its client. Once there
 /// are enough of them, one record says who begins: it is written once for each round,
 /// so all members of a round are told the same, even those who gave up in that very
-/// moment. Who dies before is not counted; who dies after counts as having ended.
+/// moment. Who has died is counted until its lease has ended: before the decision as one
+/// who waits, after it as one who is inside.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
