@@ -50,6 +50,11 @@ impl LiveRecord {
         self.in_doubt
     }
 
+    /// Whether the locks were shut down: nothing more will come.
+    pub(super) fn is_closed(&self) -> bool {
+        self.core.is_closed()
+    }
+
     /// Reads it again with the next look, whatever was heard.
     pub(super) const fn doubt(&mut self) {
         self.in_doubt = true;

@@ -95,6 +95,8 @@ impl Lookout {
             };
             match seen {
                 Ok(()) => self.look(),
+                // Whoever shuts the locks down knows that nothing more will come.
+                Err(_) if self.record.is_closed() => return,
                 Err(error) => return self.say(Err(error)),
             }
         }
